@@ -1,0 +1,36 @@
+"""Rewrite all recorded fixtures: `python referee/run.py` in the referee environment."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import drafters
+import llama_cpp_logits
+import model_files
+import quant_fixtures
+import targets
+from fixtures import FIXTURES, ROOT, size_of
+
+
+def main() -> None:
+    """Run the recorders one after the other."""
+    parser = argparse.ArgumentParser(description="rewrite tests/fixtures")
+    parser.add_argument("--smollm2", type=Path, help="SmolLM2-135M-Instruct Q4_1 as GGUF")
+    parser.add_argument("--gemma3", type=Path, help="Gemma 3 270M Q4_K_M as GGUF")
+    options = parser.parse_args()
+
+    models = {
+        "smollm2": options.smollm2 or model_files.smollm2(),
+        "gemma3": options.gemma3 or model_files.gemma3(ROOT / ".referee" / "models"),
+    }
+    quant_fixtures.main()
+    targets.main([])
+    drafters.main([])
+    for name, path in models.items():
+        llama_cpp_logits.main([str(path), "--fixture", name])
+    print(f"{FIXTURES}: {size_of(FIXTURES)} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""Packs a DFlash2 drafter with a factored selector into the GGUF file the package carries.
+
+    python scripts/pack_drafter.py DRAFTER_FOLDER FACTORS.safetensors TARGET.gguf OUT.gguf
+
+DRAFTER_FOLDER is a Hugging Face checkpoint; FACTORS holds `predecessor_projection.weight` and
+`successor_projection.weight` [rank, width], whose products with the target's embedding are the
+selector's tables. Matrices become Q8_0.
+"""
+
+import sys
+from pathlib import Path
+
+from draftwalk.draft.export import embedding_fingerprint, write_gguf_drafter
+from draftwalk.models import open_model
+from draftwalk.quant.f32 import FORMATS as F32
+from draftwalk.quant.q8_0 import FORMATS as Q8_0
+from draftwalk.weights.safetensors_file import read_safetensors
+
+
+def main() -> None:
+    """Reads the arguments, writes the file."""
+    folder, factors, target, out = (Path(argument) for argument in sys.argv[1:])
+    stored = read_safetensors(factors)
+    embedding = open_model(target).tensors["model.embed_tokens.weight"]
+    write_gguf_drafter(
+        out,
+        open_model(folder),
+        matrices=Q8_0,
+        vectors=F32,
+        factors={
+            side: stored[f"{side}_projection.weight"] for side in ("predecessor", "successor")
+        },
+        fingerprint=embedding_fingerprint(embedding),
+    )
+
+
+main()

@@ -1,0 +1,1 @@
+"""Lossless speculative decoding with DFlash and DFlash2 drafters."""

@@ -1,0 +1,190 @@
+"""What a DFlash or DFlash2 checkpoint says of itself.
+
+Keys and lookup order follow the public `dflash` package: first the nested `dflash_config`, then the
+top level, then the default. What is not implemented is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from draftwalk.target.blueprint import Sizes, refuse_unless
+from draftwalk.target.rope import rope_fields, rope_frequencies
+from draftwalk.weights.fields import (
+    COUNT,
+    FLAG,
+    INDEX,
+    INDEXES,
+    MAPPING,
+    NUMBER,
+    TEXTS,
+    Fields,
+)
+
+# Keys of other drafter families and of parts that are not implemented: set, they are refused.
+_REFUSED = (
+    "projector_type",  # Domino
+    "sample_from_anchor",  # DSpark: the anchor row predicts
+    "has_confidence_head",  # DSpark
+    "markov_head_type",  # DSpark
+    "attention_sink_bias",
+    "attention_value_scale",
+    "quantization_config",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectorConfig:
+    """DFlash2's parts: convolution taps and channels per group, selector rank and candidates."""
+
+    taps: int
+    group: int
+    rank: int
+    candidates: int
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterConfig:
+    """A DFlash drafter; with `selector`, a DFlash2 drafter.
+
+    Attributes:
+        sizes: dimensions, as of a target; `depth` counts its own layers.
+        rope: inverse frequencies [D / 2], float64.
+        interleaved: q/k rows are stored for rotation of adjacent pairs.
+        bias: q, k, v and output projections have one.
+        taps: target layers, 0-based, in the order their features are joined.
+        target_width: width of the target's rows.
+        block: rows of a block, anchor included.
+        mask: id of the mask token.
+        windows: each layer's window, or `None`.
+        causal: whether each layer's block rows see only those before them.
+        embedding_scale, multiplier, softcap: on embeddings, on logits, and their cap.
+    """
+
+    sizes: Sizes
+    rope: Tensor
+    interleaved: bool
+    bias: bool
+    taps: tuple[int, ...]
+    target_width: int
+    block: int
+    mask: int
+    windows: tuple[int | None, ...]
+    causal: tuple[bool, ...]
+    embedding_scale: float
+    multiplier: float
+    softcap: float | None
+    selector: SelectorConfig | None
+
+    @staticmethod
+    def read(config: Mapping[str, object], where: str) -> DrafterConfig:
+        """Reads `config.json`, or what a GGUF file says in its terms.
+
+        Args:
+            config: the parsed configuration.
+            where: the checkpoint, for messages.
+        """
+        top = Fields(config, where)
+        nested = top.get("dflash_config", MAPPING, {})
+        own = {key: value for key, value in nested.items() if value is not None}
+        fields = Fields({**config, **own}, where)
+        for key in _REFUSED:
+            refuse_unless(fields, key, False, 1.0)
+        refuse_unless(top, "hidden_act", "silu")
+        sizes = Sizes.read(top)
+        windows = _windows(fields, sizes.depth)
+        return DrafterConfig(
+            sizes=sizes,
+            rope=rope_frequencies(rope_fields(top), sizes.head_dim),
+            interleaved=not (
+                top.get("is_neox_style", FLAG, True) and top.get("rope_is_neox_style", FLAG, True)
+            ),
+            bias=top.get("attention_bias", FLAG, False),
+            taps=_taps(fields, sizes.depth),
+            target_width=fields.get("target_hidden_size", COUNT, sizes.width),
+            block=fields.get("block_size", COUNT, 16),
+            mask=fields.need("mask_token_id", INDEX),
+            windows=windows,
+            causal=_causal(fields, windows),
+            embedding_scale=fields.get("input_embedding_scale", NUMBER, 1.0),
+            multiplier=fields.get("output_multiplier", NUMBER, 1.0),
+            softcap=fields.get("final_logit_softcapping", NUMBER, 0.0) or None,
+            selector=_selector(fields, sizes),
+        ).checked(fields)
+
+    def checked(self, fields: Fields) -> DrafterConfig:
+        """Itself, after the sizes were found to make sense."""
+        vocabulary = self.sizes.vocabulary
+        if self.block < 2:
+            fields.fail(f"key block_size is {self.block}, a block has at least 2 rows")
+        if self.mask >= vocabulary:
+            fields.fail(f"key mask_token_id {self.mask} is not among its {vocabulary} tokens")
+        if self.softcap is not None and self.softcap < 0:
+            fields.fail(
+                f"key final_logit_softcapping is {self.softcap}, expected a positive number"
+            )
+        return self
+
+
+def _taps(fields: Fields, depth: int) -> tuple[int, ...]:
+    """The layers named, or where older files name none, the public package's even spread."""
+    taps = fields.get("target_layer_ids", INDEXES, None)
+    if taps is not None:
+        if not taps:
+            fields.fail("key target_layer_ids names no layer")
+        return tuple(taps)
+    layers = fields.need("num_target_layers", COUNT)
+    if depth == 1:
+        return (layers // 2,)
+    if layers < 4:
+        fields.fail("key target_layer_ids is missing", "name the target layers it listens to")
+    return tuple(round(1 + i * (layers - 4) / (depth - 1)) for i in range(depth))
+
+
+def _windows(fields: Fields, depth: int) -> tuple[int | None, ...]:
+    if fields.get("use_swa", FLAG, False):
+        return (fields.need("swa_window_size", COUNT),) * depth
+    types = fields.get("layer_types", TEXTS, None) or ["full_attention"] * depth
+    if len(types) != depth:
+        fields.fail(f"key layer_types names {len(types)} of {depth} layers")
+    unknown = sorted(set(types) - {"full_attention", "sliding_attention"})
+    if unknown:
+        fields.fail(f"layer type {unknown[0]!r} is not implemented")
+    if "sliding_attention" not in types:
+        return (None,) * depth
+    if fields.get("use_sliding_window", FLAG, True) is False:
+        fields.fail(
+            "key use_sliding_window is false, yet layer_types has sliding layers",
+            "engines disagree what that means; correct one of the two",
+        )
+    window = fields.need("sliding_window", COUNT)
+    return tuple(window if kind == "sliding_attention" else None for kind in types)
+
+
+def _causal(fields: Fields, windows: tuple[int | None, ...]) -> tuple[bool, ...]:
+    """Whether each layer is causal: as said, else sliding layers are and full ones are not."""
+    for key in ("is_causal", "causal"):
+        said = fields.get(key, FLAG, None)
+        if said is not None:
+            return (said,) * len(windows)
+    if fields.get("use_swa", FLAG, False):
+        return (False,) * len(windows)
+    return tuple(window is not None for window in windows)
+
+
+def _selector(fields: Fields, sizes: Sizes) -> SelectorConfig | None:
+    keys = ("conv_kernel_size", "conv_group_size", "selector_rank", "selector_top_k")
+    values = [fields.get(key, COUNT, None) for key in keys]
+    if not any(values):
+        return None
+    taps, group, rank, candidates = (fields.need(key, COUNT) for key in keys)
+    if sizes.width % group:
+        fields.fail(f"key conv_group_size {group} does not divide the width {sizes.width}")
+    if candidates > sizes.vocabulary:
+        fields.fail(
+            f"key selector_top_k {candidates} is above the vocabulary of {sizes.vocabulary}"
+        )
+    return SelectorConfig(taps, group, rank, candidates)

@@ -1,0 +1,280 @@
+"""The reference back end: torch, any device, any float type, with gradients.
+
+Written to be read and compared with; every operation is a few lines. Quantised weights are unpacked at load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from draftwalk.ops import (
+    Activation,
+    HeadNorm,
+    Linear,
+    Matrix,
+    PlainKV,
+    RopeTable,
+    Visibility,
+)
+from draftwalk.rows import Rows, Span
+from draftwalk.state import PAGE
+from draftwalk.state.pages import LayerPages
+from draftwalk.weights.tensor import RawTensor
+
+
+@dataclass(frozen=True, slots=True)
+class DenseMatrix:
+    """A matrix unpacked to the activations' type."""
+
+    weight: Tensor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Outputs and inputs."""
+        return self.weight.shape[0], self.weight.shape[1]
+
+    @property
+    def bytes(self) -> int:
+        """Resident memory."""
+        return self.weight.numel() * self.weight.element_size()
+
+
+class TorchOperations:
+    """Operations on one device in one float type."""
+
+    def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
+        self.device = device
+        self.dtype = dtype
+
+    def matrix(self, raw: RawTensor) -> Matrix:
+        """Unpacks a matrix."""
+        return DenseMatrix(self._tensor(raw, 0.0))
+
+    def product(self, table: Matrix, factor: Matrix) -> Matrix:
+        """Makes a factored table whole, summing in at least fp32."""
+        left, right = _weight(table), _weight(factor)
+        wide = torch.promote_types(self.dtype, torch.float32)
+        return DenseMatrix((left.to(wide) @ right.to(wide).T).to(self.dtype))
+
+    def vector(self, raw: RawTensor, plus: float = 0.0) -> Tensor:
+        """Unpacks a small tensor."""
+        return self._tensor(raw, plus)
+
+    def rope(self, cos: Tensor, sin: Tensor) -> RopeTable:
+        """Rounds a rotation table once."""
+        return RopeTable(cos.to(self.device, self.dtype), sin.to(self.device, self.dtype))
+
+    def embed(self, table: Matrix, rows: Rows, scale: float) -> Tensor:
+        """Looks embeddings up."""
+        weight = _weight(table)
+        if rows.embeddings is None:
+            return weight[rows.tokens] * scale
+        given = rows.tokens < 0
+        looked_up = weight[rows.tokens.clamp(min=0)] * scale
+        return torch.where(
+            given[:, None], rows.embeddings[(-1 - rows.tokens).clamp(min=0)].to(weight), looked_up
+        )
+
+    def norm(self, x: Tensor, weight: Tensor, eps: float, residual: Tensor | None = None) -> Tensor:
+        """RMS norm, in at least fp32."""
+        normed = _rms(x, weight, eps)
+        return normed if residual is None else residual + normed
+
+    def linear(self, x: Tensor, linears: Sequence[Linear]) -> tuple[Tensor, ...]:
+        """Products of the same rows."""
+        return tuple(functional.linear(x, _weight(one.matrix), one.bias) for one in linears)
+
+    def linear_residual(self, x: Tensor, linear: Linear, residual: Tensor) -> Tensor:
+        """Product plus residual."""
+        return residual + functional.linear(x, _weight(linear.matrix), linear.bias)
+
+    def gated(self, x: Tensor, gate: Linear, up: Linear, activation: Activation) -> Tensor:
+        """Gated product."""
+        g, u = self.linear(x, (gate, up))
+        if activation == "silu":
+            return functional.silu(g) * u
+        return functional.gelu(g, approximate="tanh") * u
+
+    def rotate(
+        self, x: Tensor, heads: int, norm: HeadNorm | None, rope: RopeTable, rows: Rows
+    ) -> Tensor:
+        """Norm per head and rotation of element i with element i + D / 2."""
+        x = x.view(rows.size, heads, -1)
+        if norm is not None:
+            x = _rms(x, norm.weight, norm.eps)
+        position = rows.positions[0]
+        cos, sin = rope.cos[position][:, None], rope.sin[position][:, None]
+        low, high = x.chunk(2, dim=-1)
+        return torch.cat([low * cos - high * sin, high * cos + low * sin], dim=-1)
+
+    def store(self, k: Tensor, v: Tensor, pages: LayerPages, rows: Rows) -> None:
+        """Writes K/V to the pages of each span."""
+        v = v.view(k.shape)
+        for span in rows.spans:
+            slots = _slots(pages, span.sequence, span.context, span.context + span.size)
+            pages.k.view(-1, *k.shape[1:])[slots] = k[span.start : span.stop].to(pages.k)
+            pages.v.view(-1, *k.shape[1:])[slots] = v[span.start : span.stop].to(pages.v)
+
+    def attend(self, q: Tensor, kv: LayerPages | PlainKV, rows: Rows, sees: Visibility) -> Tensor:
+        """Attention, one span after the other."""
+        outputs = [
+            _attend_span(q[span.start : span.stop], *_keys(kv, span, sees), sees)
+            for span in rows.spans
+        ]
+        return torch.cat(outputs).flatten(1)
+
+    def convolve(
+        self,
+        x: Tensor,
+        dynamic: Tensor,
+        base: Tensor,
+        side: int,
+        rows: Rows,
+        residual: Tensor | None = None,
+    ) -> Tensor:
+        """Convolution along each span."""
+        taps, width = base.shape[1:]
+        coefficients = dynamic.view(rows.size, 2, taps, -1)[:, side]
+        groups = coefficients.shape[-1]
+        out = torch.zeros_like(x)
+        ancestor = torch.arange(rows.size, device=x.device)
+        present = torch.ones_like(ancestor, dtype=torch.bool)
+        for tap in range(taps):
+            if tap:
+                ancestor = torch.where(present, rows.parents[ancestor], ancestor)
+                present = present & (ancestor >= 0)
+                ancestor = ancestor.clamp(min=0)
+            kernel = base[side, tap].view(groups, -1) + coefficients[:, tap, :, None]
+            out = out + kernel.view(rows.size, width) * x[ancestor] * present[:, None]
+        return out if residual is None else residual + out
+
+    def gather(self, x: Tensor, index: Tensor) -> Tensor:
+        """Rows of x."""
+        return x[index]
+
+    def copy(self, x: Tensor, into: Tensor) -> None:
+        """Copies to a buffer."""
+        into.copy_(x)
+
+    def head(
+        self,
+        x: Tensor,
+        table: Matrix,
+        multiplier: float = 1.0,
+        softcap: float | None = None,
+        into: Tensor | None = None,
+    ) -> Tensor:
+        """Logits, multiplied before they are capped."""
+        logits = functional.linear(x, _weight(table))
+        if multiplier != 1.0:
+            logits = logits * multiplier
+        if softcap is not None:
+            logits = softcap * torch.tanh(logits / softcap)
+        return logits if into is None else into.copy_(logits)
+
+    def top_k(self, logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """Greatest logits; torch's own top-k leaves ties open, so they are settled by id."""
+        logits = logits.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
+        least = logits.topk(k, dim=-1).values[:, -1:]
+        above = logits > least
+        tied = logits == least
+        room = k - above.sum(-1, keepdim=True)
+        chosen = above | (tied & (tied.cumsum(-1) <= room))
+        ids = chosen.nonzero()[:, 1].view(-1, k)
+        order = logits.gather(-1, ids).argsort(dim=-1, descending=True, stable=True)
+        ids = ids.gather(-1, order)
+        return logits.gather(-1, ids), ids
+
+    def argmax(self, logits: Tensor) -> Tensor:
+        """Greatest logit, the lowest id of equals."""
+        return (logits == logits.amax(-1, keepdim=True)).int().argmax(-1)
+
+    def selector(
+        self,
+        unary: Tensor,
+        candidates: Tensor,
+        gate: Tensor,
+        tables: tuple[Matrix, Matrix],
+        spans: Sequence[Span],
+        rows: Rows,
+    ) -> Tensor:
+        """Transition scores of all predecessors at once."""
+        before, after = _weight(tables[0]), _weight(tables[1])
+        predecessors = candidates.roll(1, dims=0)
+        first = 0
+        for span in spans:
+            if span.size > 1:
+                predecessors[first] = rows.tokens[span.start]
+            first += span.size - 1
+        gated = before[predecessors] * gate[:, None]
+        return unary[:, None] + gated @ after[candidates].transpose(1, 2)
+
+    def _tensor(self, raw: RawTensor, plus: float) -> Tensor:
+        values = torch.from_numpy(raw.unpack())
+        if plus:
+            values = values + plus
+        return values.to(self.device, self.dtype)
+
+
+def _weight(matrix: Matrix) -> Tensor:
+    assert isinstance(matrix, DenseMatrix), "a matrix of another back end"
+    return matrix.weight
+
+
+def _rms(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    normed = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
+    return (normed * weight.to(wide)).to(x)
+
+
+def _slots(pages: LayerPages, sequence: int, start: int, stop: int) -> Tensor:
+    """Where places `start` to `stop` of a sequence lie among all pages' places."""
+    table = torch.tensor(pages.tables[sequence], device=pages.k.device)
+    places = torch.arange(start, stop, device=pages.k.device)
+    return table[places // PAGE] * PAGE + places % PAGE
+
+
+def _keys(kv: LayerPages | PlainKV, span: Span, sees: Visibility) -> tuple[Tensor, Tensor, Tensor]:
+    """Keys and values a span may see, and a mask [rows, keys]."""
+    end = span.context + span.size
+    start = 0 if sees.window is None else max(0, span.context - sees.window + 1)
+    device = kv.k.device
+    row = torch.arange(span.context, end, device=device)[:, None]
+    key = torch.arange(start, end, device=device)[None]
+    visible = torch.ones((span.size, end - start), dtype=torch.bool, device=device)
+    if sees.causal:
+        visible &= key <= row
+    if sees.window is not None:
+        visible &= (row - key < sees.window) & (key - row < sees.window)
+    if isinstance(kv, LayerPages):
+        slots = _slots(kv, span.sequence, start, end)
+        shape = kv.k.shape[2:]
+        return kv.k.view(-1, *shape)[slots], kv.v.view(-1, *shape)[slots], visible
+    k, v = kv.contexts[span.sequence]
+    k = torch.cat([k[start : span.context], kv.k[span.start : span.stop]])
+    v = torch.cat([v[start : span.context], kv.v[span.start : span.stop]])
+    return k, v, visible
+
+
+def _attend_span(q: Tensor, k: Tensor, v: Tensor, visible: Tensor, sees: Visibility) -> Tensor:
+    """Grouped attention of [T, N, D] over [S, G, D] keys, softmax in at least fp32."""
+    rows, heads, head_dim = q.shape
+    groups = k.shape[1]
+    grouped = q.view(rows, groups, heads // groups, head_dim).permute(1, 2, 0, 3)
+    keys = k.to(q).permute(1, 2, 0)[:, None]
+    scores = (grouped @ keys).to(torch.promote_types(q.dtype, torch.float32)) * sees.scale
+    if sees.softcap is not None:
+        scores = sees.softcap * torch.tanh(scores / sees.softcap)
+    scores = scores.masked_fill(~visible, -torch.inf)
+    if sees.sinks is not None:
+        sinks = sees.sinks.to(scores).view(groups, -1, 1, 1).expand(-1, -1, rows, 1)
+        weights = torch.cat([scores, sinks], dim=-1).softmax(-1)[..., :-1]
+    else:
+        weights = scores.softmax(-1)
+    out = weights.to(q) @ v.to(q).permute(1, 0, 2)[:, None]
+    return out.permute(2, 0, 1, 3).reshape(rows, heads, head_dim)

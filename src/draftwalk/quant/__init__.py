@@ -1,0 +1,82 @@
+"""Block formats: how the numbers of a stored tensor are packed into bytes.
+
+One file per format; adding a file adds a format. A tensor is rows of blocks, each block `BYTES`
+bytes for `BLOCK` values, and rows never share a block, so rows can be gathered without unpacking.
+`unpack` is the definition that kernels are compared with: bit for bit what ggml's reference
+(the `gguf` package) computes, in float32 with the same order of roundings.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from draftwalk import registry
+
+Blocks = NDArray[np.uint8]
+Values = NDArray[np.float32]
+
+
+class Format(ABC):
+    """One block format.
+
+    Attributes:
+        NAME: as GGUF tools and safetensors write it.
+        GGUF_TYPE: ggml's number, or `None` for a type that GGUF does not have.
+        BLOCK: values per block.
+        BYTES: bytes per block.
+    """
+
+    NAME: ClassVar[str]
+    GGUF_TYPE: ClassVar[int | None]
+    BLOCK: ClassVar[int]
+    BYTES: ClassVar[int]
+
+    @abstractmethod
+    def unpack(self, blocks: Blocks) -> Values:
+        """[N, BYTES] contiguous bytes to [N, BLOCK] values."""
+
+
+class PackingFormat(Format):
+    """A format that can also be written."""
+
+    @abstractmethod
+    def pack(self, values: Values) -> Blocks:
+        """[N, BLOCK] values to [N, BYTES] bytes."""
+
+
+class IntegerFormat(Format):
+    """Whole numbers: id maps and masks, never weights."""
+
+    @abstractmethod
+    def integers(self, blocks: Blocks) -> NDArray[np.int64]:
+        """[N, BYTES] bytes to [N, 1] numbers, exactly."""
+
+    @abstractmethod
+    def pack_integers(self, values: NDArray[np.int64]) -> Blocks:
+        """[N, 1] numbers to [N, BYTES] bytes; they must fit."""
+
+
+@cache
+def _all() -> tuple[Format, ...]:
+    # The registry only asks isinstance; mypy's rule is about calling an abstract class.
+    return tuple(registry.find(__name__, "FORMATS", Format))  # type: ignore[type-abstract]
+
+
+@cache
+def formats() -> Mapping[int, Format]:
+    """Formats by ggml's type number."""
+    numbered = registry.index(_all(), lambda f: () if f.GGUF_TYPE is None else (f.GGUF_TYPE,))
+    return MappingProxyType(numbered)
+
+
+@cache
+def formats_by_name() -> Mapping[str, Format]:
+    """Formats by name."""
+    return MappingProxyType(registry.index(_all(), lambda f: (f.NAME,)))

@@ -1,0 +1,28 @@
+"""Q4_0: 32 values of 4 bits around 8, one fp16 scale."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from draftwalk.quant import Blocks, Format, Values
+from draftwalk.quant._bits import half, nibbles
+
+
+class Q4_0(Format):  # noqa: N801 - the format's own name
+    """scale (2 bytes), 16 bytes of nibbles (low halves are values 0..15, high ones 16..31).
+
+    value = scale * (q - 8).
+    """
+
+    NAME = "Q4_0"
+    GGUF_TYPE = 2
+    BLOCK = 32
+    BYTES = 18
+
+    def unpack(self, blocks: Blocks) -> Values:
+        """One product per value."""
+        q = nibbles(blocks[:, 2:], 16).view(np.int8) - np.int8(8)
+        return half(blocks, 0) * q.astype(np.float32)
+
+
+FORMATS = Q4_0()

@@ -1,0 +1,24 @@
+"""Q4_1: 32 values of 4 bits, one fp16 scale and one fp16 minimum."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from draftwalk.quant import Blocks, Format, Values
+from draftwalk.quant._bits import half, nibbles
+
+
+class Q4_1(Format):  # noqa: N801 - the format's own name
+    """scale, minimum (2 bytes each), 16 bytes of nibbles; value = scale * q + minimum."""
+
+    NAME = "Q4_1"
+    GGUF_TYPE = 3
+    BLOCK = 32
+    BYTES = 20
+
+    def unpack(self, blocks: Blocks) -> Values:
+        """Product and sum, each rounded."""
+        return half(blocks, 0) * nibbles(blocks[:, 4:], 16).astype(np.float32) + half(blocks, 2)
+
+
+FORMATS = Q4_1()

@@ -1,0 +1,30 @@
+"""Q4_K: 256 values of 4 bits in 8 groups, with 6-bit group scales and minima."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from draftwalk.quant import Blocks, Format, Values
+from draftwalk.quant._bits import half, nibbles, scaled, scales_and_minima
+
+
+class Q4_K(Format):  # noqa: N801 - the format's own name
+    """d, dmin (2 bytes each), 12 bytes of scales and minima, 128 bytes of nibbles in runs of 32.
+
+    value = (d * scale) * q - (dmin * minimum), groups of 32.
+    """
+
+    NAME = "Q4_K"
+    GGUF_TYPE = 12
+    BLOCK = 256
+    BYTES = 144
+
+    def unpack(self, blocks: Blocks) -> Values:
+        """Scale, product, minimum and difference, each rounded."""
+        scales, minima = scales_and_minima(blocks[:, 4:16])
+        q = nibbles(blocks[:, 16:], 32)
+        product = scaled(q, half(blocks, 0) * scales.astype(np.float32))
+        return product - np.repeat(half(blocks, 2) * minima.astype(np.float32), 32, axis=1)
+
+
+FORMATS = Q4_K()

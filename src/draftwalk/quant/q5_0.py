@@ -1,0 +1,25 @@
+"""Q5_0: 32 values of 5 bits around 16, one fp16 scale."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from draftwalk.quant import Blocks, Format, Values
+from draftwalk.quant._bits import bit_plane, half, nibbles
+
+
+class Q5_0(Format):  # noqa: N801 - the format's own name
+    """scale (2 bytes), 32 fifth bits (4 bytes), 16 bytes of nibbles; value = scale * (q - 16)."""
+
+    NAME = "Q5_0"
+    GGUF_TYPE = 6
+    BLOCK = 32
+    BYTES = 22
+
+    def unpack(self, blocks: Blocks) -> Values:
+        """One product per value."""
+        q = nibbles(blocks[:, 6:], 16) | (bit_plane(blocks[:, 2:6]) << np.uint8(4))
+        return half(blocks, 0) * (q.view(np.int8) - np.int8(16)).astype(np.float32)
+
+
+FORMATS = Q5_0()

@@ -1,0 +1,28 @@
+"""Q5_1: 32 values of 5 bits, one fp16 scale and one fp16 minimum."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from draftwalk.quant import Blocks, Format, Values
+from draftwalk.quant._bits import bit_plane, half, nibbles
+
+
+class Q5_1(Format):  # noqa: N801 - the format's own name
+    """scale, minimum (2 bytes each), 32 fifth bits (4 bytes), 16 bytes of nibbles.
+
+    value = scale * q + minimum.
+    """
+
+    NAME = "Q5_1"
+    GGUF_TYPE = 7
+    BLOCK = 32
+    BYTES = 24
+
+    def unpack(self, blocks: Blocks) -> Values:
+        """Product and sum, each rounded."""
+        q = nibbles(blocks[:, 8:], 16) | (bit_plane(blocks[:, 4:8]) << np.uint8(4))
+        return half(blocks, 0) * q.astype(np.float32) + half(blocks, 2)
+
+
+FORMATS = Q5_1()

@@ -1,0 +1,215 @@
+"""K/V of one kind of attention layers, in pages of 64 places through one table per sequence.
+
+All layers of a kind (full attention, or one window size) share the table: page `n` of a sequence
+holds places 64n to 64n + 63 in every layer. Sliding layers give pages back at commit, as soon as no
+row that may still come can see them. Forked sequences share pages until one of them writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from draftwalk.errors import RollbackError
+from draftwalk.rows import Rows
+from draftwalk.state import PAGE
+
+FREED = -1  # table entry of a page that a window has left behind
+
+
+@dataclass(frozen=True, slots=True)
+class LayerPages:
+    """What one attention layer reads and writes during a pass.
+
+    Attributes:
+        k: [N, 64, G, D] keys of all pages, after rope; `v` likewise.
+        tables: page numbers of each sequence, in the order of its places.
+    """
+
+    k: Tensor
+    v: Tensor
+    tables: Mapping[int, list[int]]
+
+
+class PagedKV:
+    """K/V of several layers with the same window.
+
+    Args:
+        layers: how many layers share the tables.
+        heads: key/value heads, G.
+        head_dim: values per head, D.
+        window: how many places a row sees, itself included; `None` for all.
+        dtype: type of the stored values.
+        device: where they live.
+    """
+
+    def __init__(
+        self,
+        layers: int,
+        heads: int,
+        head_dim: int,
+        window: int | None,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        self.window = window
+        self._shape = (layers, PAGE, heads, head_dim)
+        self._k = torch.empty((layers, 0, PAGE, heads, head_dim), dtype=dtype, device=device)
+        self._v = torch.empty_like(self._k)
+        self._free: list[int] = []
+        self._users: list[int] = []  # sequences that hold each page
+        self._tables: dict[int, list[int]] = {}
+        self._lengths: dict[int, int] = {}
+        self._pass: dict[int, int] = {}  # rows of the open pass
+
+    def layer(self, index: int) -> LayerPages:
+        """The pages of one layer; valid until the next `begin`."""
+        return LayerPages(self._k[index], self._v[index], self._tables)
+
+    def open(self, sequence: int) -> None:
+        """Starts an empty sequence."""
+        assert sequence not in self._tables, f"slot {sequence} is in use"
+        self._tables[sequence] = []
+        self._lengths[sequence] = 0
+
+    def close(self, sequence: int) -> None:
+        """Gives the sequence's pages back."""
+        self._release(sequence, 0)
+        del self._tables[sequence], self._lengths[sequence]
+
+    def length(self, sequence: int) -> int:
+        """Committed places."""
+        return self._lengths[sequence]
+
+    def begin(self, rows: Rows) -> None:
+        """Gives every span the pages its rows will be written to, none of them shared."""
+        assert not self._pass, "the last pass was not committed"
+        for span in rows.spans:
+            length = self._lengths[span.sequence]
+            assert span.context == length, f"rows continue {span.context}, committed are {length}"
+            table = self._tables[span.sequence]
+            for page in range(length // PAGE, len(table)):
+                self._own(table, page)
+            while len(table) * PAGE < length + span.size:
+                table.append(self._take())
+            self._pass[span.sequence] = span.size
+
+    def commit(self, kept: Mapping[int, int]) -> None:
+        """Keeps the first rows of each sequence; frees unused pages and those behind the window."""
+        assert kept.keys() == self._pass.keys(), "commit names the sequences of the pass"
+        for sequence, rows in kept.items():
+            if not 0 <= rows <= self._pass[sequence]:
+                raise RollbackError(f"kept {rows} of {self._pass[sequence]} rows")
+            self._settle(sequence, self._lengths[sequence] + rows)
+        self._pass.clear()
+
+    def reachable(self, sequence: int, length: int) -> int:
+        """`length` while the window before it is still held, else 0."""
+        length = min(length, self._lengths[sequence])
+        first = self._first_visible(length) // PAGE
+        held = all(page != FREED for page in self._tables[sequence][first : -(-length // PAGE)])
+        return length if held else 0
+
+    def truncate(self, sequence: int, length: int) -> int:
+        """Goes back to the nearest reachable length."""
+        assert sequence not in self._pass, "no truncation inside a pass"
+        length = self.reachable(sequence, length)
+        self._settle(sequence, length)
+        return length
+
+    def fork(self, source: int, into: int) -> None:
+        """Shares the pages of `source` with a new sequence."""
+        self.open(into)
+        self._tables[into] = list(self._tables[source])
+        self._lengths[into] = self._lengths[source]
+        for page in self._tables[into]:
+            if page != FREED:
+                self._users[page] += 1
+
+    def save(self, sequence: int) -> dict[str, Tensor]:
+        """The pages held, in order, with the number of freed ones before them."""
+        table = self._tables[sequence]
+        held = [page for page in table if page != FREED]
+        return {
+            "length": torch.tensor(self._lengths[sequence]),
+            "freed": torch.tensor(len(table) - len(held)),
+            "k": self._k[:, held].clone(),
+            "v": self._v[:, held].clone(),
+        }
+
+    def load(self, sequence: int, saved: Mapping[str, Tensor]) -> None:
+        """Opens the sequence with saved pages."""
+        layers, page, heads, head_dim = self._shape
+        wanted = (layers, saved["k"].shape[1], page, heads, head_dim)
+        if saved["k"].shape != wanted or saved["v"].shape != wanted:
+            raise RollbackError(f"saved K/V of shape {tuple(saved['k'].shape)} does not fit")
+        self.open(sequence)
+        table = [FREED] * int(saved["freed"]) + [self._take() for _ in range(wanted[1])]
+        held = table[int(saved["freed"]) :]
+        self._k[:, held] = saved["k"].to(self._k)
+        self._v[:, held] = saved["v"].to(self._v)
+        self._tables[sequence] = table
+        self._lengths[sequence] = int(saved["length"])
+
+    @property
+    def bytes(self) -> int:
+        """Memory of all pages, used or free."""
+        return 2 * self._k.numel() * self._k.element_size()
+
+    @property
+    def pages_in_use(self) -> int:
+        """Pages that at least one sequence holds."""
+        return self._k.shape[1] - len(self._free)
+
+    def _first_visible(self, length: int) -> int:
+        """First place that the row at place `length` sees."""
+        return 0 if self.window is None else max(0, length - self.window + 1)
+
+    def _settle(self, sequence: int, length: int) -> None:
+        self._lengths[sequence] = length
+        self._release(sequence, -(-length // PAGE))
+        table = self._tables[sequence]
+        for n in range(min(self._first_visible(length) // PAGE, len(table))):
+            self._drop(table[n])
+            table[n] = FREED
+
+    def _release(self, sequence: int, pages: int) -> None:
+        table = self._tables[sequence]
+        while len(table) > pages:
+            self._drop(table.pop())
+
+    def _drop(self, page: int) -> None:
+        if page != FREED:
+            self._users[page] -= 1
+            if self._users[page] == 0:
+                self._free.append(page)
+
+    def _own(self, table: list[int], n: int) -> None:
+        """Replaces a shared page by a copy, since the pass will write to it."""
+        shared = table[n]
+        if self._users[shared] > 1:
+            table[n] = self._take()
+            self._k[:, table[n]] = self._k[:, shared]
+            self._v[:, table[n]] = self._v[:, shared]
+            self._drop(shared)
+
+    def _take(self) -> int:
+        if not self._free:
+            self._grow()
+        page = self._free.pop()
+        self._users[page] = 1
+        return page
+
+    def _grow(self) -> None:
+        """Doubles the pool; pages keep their numbers."""
+        before = self._k.shape[1]
+        more = max(8, before)
+        shape = list(self._k.shape)
+        shape[1] = more
+        self._k = torch.cat([self._k, self._k.new_zeros(shape)], dim=1)
+        self._v = torch.cat([self._v, self._v.new_zeros(shape)], dim=1)
+        self._users += [0] * more
+        self._free += range(before + more - 1, before - 1, -1)

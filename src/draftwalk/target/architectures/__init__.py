@@ -1,0 +1,1 @@
+"""One file per architecture: each declares an `ARCHITECTURE` and nothing else is needed."""

@@ -1,0 +1,103 @@
+"""Gemma 3, text: sliding and full layers with a rope each, norms on both sides, scaled embeddings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from draftwalk.target.blueprint import (
+    Architecture,
+    Blueprint,
+    LayerPlan,
+    Sizes,
+    is_tied,
+    refuse_unless,
+)
+from draftwalk.target.rope import rope_fields, rope_frequencies
+from draftwalk.weights.dialect import Dialect, Key
+from draftwalk.weights.fields import COUNT, FLAG, NUMBER, POSITIVE, TEXTS, Fields
+from draftwalk.weights.gguf import GgufFile
+from draftwalk.weights.source import TensorSource
+
+_PERIOD = 6  # every sixth layer sees everything, unless a file says otherwise
+_LOCAL_THETA = 10000.0  # rope base of sliding layers, likewise
+
+
+def blueprint(config: Fields, tensors: TensorSource) -> Blueprint:
+    """Reads the configuration."""
+    sizes = Sizes.read(config)
+    refuse_unless(config, "hidden_activation", "gelu_pytorch_tanh")
+    refuse_unless(config, "use_bidirectional_attention", False)
+    window = config.need("sliding_window", COUNT)
+    period = config.get("sliding_window_pattern", COUNT, _PERIOD)
+    types = config.get("layer_types", TEXTS, None) or [
+        "sliding_attention" if (layer + 1) % period else "full_attention"
+        for layer in range(sizes.depth)
+    ]
+    if len(types) != sizes.depth or set(types) - {"sliding_attention", "full_attention"}:
+        config.fail(f"layer_types does not name the {sizes.depth} layers full or sliding attention")
+    bias = config.get("attention_bias", FLAG, False)
+    return Blueprint(
+        sizes=sizes,
+        layers=tuple(
+            LayerPlan(window, 1) if kind == "sliding_attention" else LayerPlan(None, 0)
+            for kind in types
+        ),
+        ropes=(
+            rope_frequencies(rope_fields(config, "full_attention"), sizes.head_dim),
+            rope_frequencies(_local_rope(config), sizes.head_dim),
+        ),
+        tied=is_tied(config, tensors, default=True),
+        activation="gelu_tanh",
+        attention_scale=config.get("query_pre_attn_scalar", POSITIVE, 256.0) ** -0.5,
+        attention_softcap=config.get("attn_logit_softcapping", POSITIVE, None),
+        softcap=config.get("final_logit_softcapping", POSITIVE, None),
+        norm_offset=config.get("norm_offset", NUMBER, 1.0),
+        embedding_scale=math.sqrt(sizes.width),
+        qk_norm=True,
+        qkv_bias=bias,
+        output_bias=bias,
+        post_norms=True,
+    )
+
+
+def _local_rope(config: Fields) -> Fields:
+    """The rope of sliding layers: its own base, and none of the scaling of the full layers."""
+    rope = rope_fields(config, "sliding_attention")
+    if "sliding_attention" in (config.values.get("rope_parameters") or {}):
+        return rope
+    theta = config.get("rope_local_base_freq", POSITIVE, _LOCAL_THETA)
+    return Fields({"rope_theta": theta}, rope.where)
+
+
+def derive(file: GgufFile, config: Mapping[str, object]) -> Mapping[str, object]:
+    """What GGUF leaves unsaid: llama.cpp takes the head size for the query scalar."""
+    return {
+        "query_pre_attn_scalar": config["head_dim"],
+        "norm_offset": 0.0,  # files store the sum
+        "tie_word_embeddings": "output.weight" not in file.tensors,
+    }
+
+
+_LAYER = "model.layers.{i}"
+
+ARCHITECTURE = Architecture(
+    names=("gemma3_text",),
+    dialect=Dialect(
+        "gemma3",
+        "Gemma3ForCausalLM",
+        "gemma3_text",
+        tensors={
+            "blk.{i}.post_attention_norm.weight": f"{_LAYER}.post_attention_layernorm.weight",
+            "blk.{i}.ffn_norm.weight": f"{_LAYER}.pre_feedforward_layernorm.weight",
+            "blk.{i}.post_ffw_norm.weight": f"{_LAYER}.post_feedforward_layernorm.weight",
+        },
+        keys={
+            "attention.sliding_window": Key(COUNT, "sliding_window", required=True),
+            "rope.freq_base_swa": Key(POSITIVE, "rope_local_base_freq"),
+            "final_logit_softcapping": Key(POSITIVE, "final_logit_softcapping"),
+        },
+        derive=derive,
+    ),
+    blueprint=blueprint,
+)

@@ -1,0 +1,68 @@
+"""Llama 1 to 3 and what shares its shape (SmolLM2, Mistral's dense models without a window)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from draftwalk.target.blueprint import (
+    Architecture,
+    Blueprint,
+    LayerPlan,
+    Sizes,
+    is_tied,
+    refuse_unless,
+)
+from draftwalk.target.rope import rope_fields, rope_frequencies
+from draftwalk.weights.dialect import Dialect
+from draftwalk.weights.fields import FLAG, Fields
+from draftwalk.weights.source import TensorSource
+from draftwalk.weights.tensor import RawTensor, permute_rows
+
+
+def blueprint(config: Fields, tensors: TensorSource) -> Blueprint:
+    """Reads the configuration."""
+    sizes = Sizes.read(config)
+    refuse_unless(config, "hidden_act", "silu")
+    refuse_unless(config, "sliding_window")
+    inverse = rope_frequencies(rope_fields(config), sizes.head_dim)
+    # GGUF stores Llama 3's scaling as one divisor per frequency.
+    factors = tensors.take_optional("rope_freqs.weight", (sizes.head_dim // 2,))
+    if factors is not None:
+        inverse = inverse / inverse.new_tensor(factors.unpack())
+    bias = config.get("attention_bias", FLAG, False)
+    return Blueprint(
+        sizes=sizes,
+        layers=(LayerPlan(),) * sizes.depth,
+        ropes=(inverse,),
+        tied=is_tied(config, tensors),
+        qkv_bias=bias,
+        output_bias=bias,
+        mlp_bias=config.get("mlp_bias", FLAG, False),
+    )
+
+
+def unpermute(raw: RawTensor, config: Mapping[str, object]) -> RawTensor:
+    """Puts q and k rows back into half-split order; GGUF keeps them for adjacent-pair rotation.
+
+    Row 2j + s of a stored head is row s * D / 2 + j of Hugging Face's.
+    """
+    sizes = Sizes.read(Fields(config, raw.name))
+    if raw.name.endswith(("q_proj.weight", "q_proj.bias")):
+        heads = sizes.heads
+    elif raw.name.endswith(("k_proj.weight", "k_proj.bias")):
+        heads = sizes.kv_heads
+    else:
+        return raw
+    if raw.shape[0] != heads * sizes.head_dim:
+        return raw  # the builder will name the wrong shape
+    rows = np.arange(heads * sizes.head_dim).reshape(heads, sizes.head_dim // 2, 2)
+    return permute_rows(raw, rows.transpose(0, 2, 1).reshape(-1))
+
+
+ARCHITECTURE = Architecture(
+    names=("llama",),
+    dialect=Dialect("llama", "LlamaForCausalLM", "llama", adapt=unpermute),
+    blueprint=blueprint,
+)

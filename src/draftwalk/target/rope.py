@@ -1,0 +1,66 @@
+"""Rotation frequencies from a configuration, for targets and drafters alike.
+
+Types of scaling: none, `linear`, `llama3` (Hugging Face's names). Others are refused by name.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from draftwalk.weights.fields import COUNT, MAPPING, POSITIVE, TEXT, Fields
+
+
+def rope_fields(config: Fields, layer_type: str | None = None) -> Fields:
+    """What a configuration says about rope, old and new spellings as one.
+
+    Args:
+        config: with `rope_theta` and `rope_scaling`, or with newer files' `rope_parameters`.
+        layer_type: which entry of `rope_parameters` to take, where it has one per layer type.
+    """
+    values: dict[str, object] = {}
+    if config.get("rope_theta", POSITIVE, None) is not None:
+        values["rope_theta"] = config.values["rope_theta"]
+    values |= config.get("rope_scaling", MAPPING, {})
+    newer = config.get("rope_parameters", MAPPING, {})
+    if layer_type is not None and isinstance(nested := newer.get(layer_type), dict):
+        newer = nested
+    return Fields({**values, **newer}, f"{config.where} rope")
+
+
+def rope_frequencies(rope: Fields, head_dim: int) -> Tensor:
+    """Inverse frequencies [D / 2] in float64.
+
+    Raises:
+        CheckpointError: a kind of scaling that is not implemented.
+    """
+    theta = rope.get("rope_theta", POSITIVE, 10000.0)
+    plain = theta ** (-torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
+    kind = rope.get("rope_type", TEXT, rope.get("type", TEXT, "default"))
+    if kind == "linear":
+        return plain / rope.need("factor", POSITIVE)
+    if kind == "llama3":
+        return _llama3(plain, rope)
+    if kind != "default":
+        rope.fail(f"scaling {kind!r} is not implemented", "implemented: default, linear, llama3")
+    if rope.get("partial_rotary_factor", POSITIVE, 1.0) != 1.0:
+        rope.fail("partial_rotary_factor is not implemented", "only heads that turn whole are")
+    return plain
+
+
+def _llama3(plain: Tensor, rope: Fields) -> Tensor:
+    """Long wavelengths divided by `factor`, short ones kept, a ramp between."""
+    low = rope.need("low_freq_factor", POSITIVE)
+    high = rope.need("high_freq_factor", POSITIVE)
+    original = rope.need("original_max_position_embeddings", COUNT)
+    wavelength = 2 * math.pi / plain
+    ramp = ((original / wavelength - low) / (high - low)).clamp(0.0, 1.0)
+    return (1 - ramp) * plain / rope.need("factor", POSITIVE) + ramp * plain
+
+
+def rope_table(inverse: Tensor, positions: int) -> tuple[Tensor, Tensor]:
+    """cos and sin [positions, D / 2] in float64."""
+    angle = torch.arange(positions, dtype=torch.float64)[:, None] * inverse
+    return angle.cos(), angle.sin()

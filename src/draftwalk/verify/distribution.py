@@ -1,0 +1,231 @@
+"""From logits to distributions: the one place that says what p is.
+
+Order: bias and bans, penalties (a row has seen the draft before it), temperature, top-k, top-p,
+min-p; ties go to the lowest id. A distribution is a `Support`: the ids that are left and their
+probabilities, float64, on the CPU. Greedy is a support of one and needs no softmax.
+
+A row whose logits are unusable becomes a support with a fault instead of an exception, because a
+row behind a rejected draft does not exist for plain decoding and must not end a text. The verdict
+raises the fault if it gets there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from draftwalk.errors import NumericalError, PromptError, UserError
+from draftwalk.settings import Sampling
+from draftwalk.verify.filters import Floats, Ids, kept, ranked, softmax
+from draftwalk.verify.penalties import penalise, penalise_rows, recent_counts
+
+_LARGEST = 1e300  # finite even after division by the lowest temperature
+_FIRST_WIDTH = 128  # ranks looked at for top-p and min-p before trying more; no effect on results
+
+
+@dataclass(frozen=True, eq=False)
+class Support:
+    """A distribution over the few or many tokens that are left after the filters.
+
+    Args:
+        ids: [S] int64, ascending.
+        p: [S] float64, each positive, sum 1.
+        fault: what is wrong with the row; then ids and p are empty.
+    """
+
+    ids: Tensor
+    p: Tensor
+    fault: UserError | None = None
+
+    @classmethod
+    def certain(cls, token: int) -> Support:
+        """All probability on one token: greedy, or a drafter that draws nothing."""
+        return cls(torch.tensor([token]), torch.ones(1, dtype=torch.float64))
+
+    @classmethod
+    def unusable(cls, fault: UserError) -> Support:
+        """No distribution, and why."""
+        return cls(torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.float64), fault)
+
+    def probability(self, token: int) -> float:
+        """The token's probability, 0 outside the support."""
+        ids = self.ids.numpy()
+        i = int(np.searchsorted(ids, token))
+        return float(self.p[i]) if i < len(ids) and ids[i] == token else 0.0
+
+
+def supports(
+    logits: Tensor, sampling: Sampling, history: Sequence[int], draft: Sequence[int]
+) -> list[Support]:
+    """The target's distributions for the rows of one sequence.
+
+    Args:
+        logits: [R, V], any float type and device; R = len(draft) + 1.
+        sampling: the filters.
+        history: all committed tokens, prompt included, the anchor last.
+        draft: the drafted tokens; row i has seen history + draft[:i].
+    """
+    R, V = logits.shape
+    assert len(draft) + 1 == R, "one row for the anchor and one for each drafted token"
+    plain = not sampling.logit_bias and not sampling.penalised
+    if sampling.greedy and plain:
+        return _greedy(logits, None)
+    rows = logits if plain else logits.to(torch.float64, copy=True)
+    raw_peak = None
+    if not plain:
+        raw_peak = rows.max(-1).values
+        _bias_rows(rows, sampling.logit_bias)
+        if sampling.penalised:
+            penalise_rows(rows, sampling, history, draft)
+    if sampling.greedy:
+        return _greedy(rows, raw_peak)
+    peak = rows.max(-1).values
+    faults = _faults(*_to_host(peak, peak if raw_peak is None else raw_peak))
+    if any(faults):
+        usable = torch.tensor([fault is None for fault in faults], device=rows.device)
+        rows = torch.where(usable[:, None], rows, 0)
+    if 0 < sampling.top_k < V:
+        found = _by_count(rows, sampling)
+    elif sampling.top_p < 1 or sampling.min_p > 0:
+        found = _by_mass(rows, sampling)
+    else:
+        found = _whole(rows, sampling)
+    return [
+        support if fault is None else Support.unusable(fault)
+        for support, fault in zip(found, faults, strict=True)
+    ]
+
+
+def candidate_support(
+    ids: Tensor, scores: Tensor, sampling: Sampling, history: Sequence[int]
+) -> Support:
+    """A drafter's distribution over its K candidates, after the same filters.
+
+    Args:
+        ids: [K] distinct token ids in any order.
+        scores: [K] their logits.
+        sampling: the filters; top-p and min-p see only the candidates' probabilities.
+        history: committed tokens, then the draft so far.
+
+    Candidates that are all banned keep their scores without the bans: the drafter has to name one,
+    and the target, whose bans do hold, rejects it.
+    """
+    values, host_ids = _to_host(scores, ids)
+    tokens = host_ids.astype(np.int64)
+    peak = values.max(keepdims=True)
+    (fault,) = _faults(peak, peak, "the drafter's scores")
+    if fault is not None:
+        raise fault
+    if sampling.logit_bias:
+        biased = values + [sampling.logit_bias.get(token, 0.0) for token in tokens.tolist()]
+        values = biased if biased.max() > -math.inf else values
+    if sampling.penalised:
+        seen = next(iter(recent_counts(history, (), sampling.repeat_last_n)))
+        counts = np.array([seen.get(token, 0) for token in tokens.tolist()], dtype=np.float64)
+        values = penalise(torch.from_numpy(values), torch.from_numpy(counts), sampling).numpy()
+    if sampling.greedy:
+        return Support.certain(int(tokens[values == values.max()].min()))
+    order = np.lexsort((tokens, -values))[: sampling.top_k or len(tokens)]
+    return _cut(softmax(values[order] / sampling.temperature), tokens[order], sampling)
+
+
+def _bias_rows(rows: Tensor, logit_bias: Mapping[int, float]) -> None:
+    """Add the biases in place; a ban holds whatever was there."""
+    if not logit_bias:
+        return
+    V = rows.shape[1]
+    for token in logit_bias:
+        if token >= V:
+            raise PromptError(
+                f"logit_bias names token {token}, the vocabulary has {V}", f"ids are 0 to {V - 1}"
+            )
+    ids = torch.tensor(list(logit_bias), device=rows.device)
+    values = list(logit_bias.values())
+    rows[:, ids] += torch.tensor(values, dtype=torch.float64, device=rows.device)
+
+
+def _faults(peaks: Floats, raw_peaks: Floats, what: str = "the logits") -> list[UserError | None]:
+    """What is wrong with each row, told by its largest value (a NaN anywhere is the largest).
+
+    raw_peaks are those before bias and penalties.
+    """
+    faults: list[UserError | None] = []
+    for i, (peak, raw_peak) in enumerate(zip(peaks.tolist(), raw_peaks.tolist(), strict=True)):
+        fault: UserError | None = None
+        if not abs(raw_peak) < _LARGEST:
+            name = "NaN" if math.isnan(raw_peak) else "Inf" if raw_peak > 0 else "no finite value"
+            fault = NumericalError(
+                f"row {i} of {what} has {name}", "try another dtype or checkpoint", row=i
+            )
+        elif peak == -math.inf:
+            fault = PromptError("logit_bias bans every possible token", "ban fewer tokens")
+        elif not abs(peak) < _LARGEST:
+            fault = NumericalError(
+                f"row {i} of {what} overflows under the penalties", "use milder penalties", row=i
+            )
+        faults.append(fault)
+    return faults
+
+
+def _to_host(*columns: Tensor) -> Floats:
+    """Tensors of one shape, stacked as float64 on the CPU by one copy; ids are exact in float64."""
+    return np.asarray(torch.stack([column.double() for column in columns]).cpu().numpy())
+
+
+def _greedy(rows: Tensor, raw_peak: Tensor | None) -> list[Support]:
+    best = rows.max(-1)  # the first of equal values, so the lowest id
+    raw = best.values if raw_peak is None else raw_peak
+    peaks, raw_peaks, tokens = _to_host(best.values, raw, best.indices)
+    return [
+        Support.certain(int(token)) if fault is None else Support.unusable(fault)
+        for token, fault in zip(tokens, _faults(peaks, raw_peaks), strict=True)
+    ]
+
+
+def _scaled(logits: Tensor, sampling: Sampling) -> Tensor:
+    return logits.to(torch.float64, copy=True).div_(sampling.temperature)
+
+
+def _whole(rows: Tensor, sampling: Sampling) -> list[Support]:
+    """No filter: all tokens with any probability."""
+    p = _scaled(rows, sampling).softmax(-1).cpu()  # reduces each row alone, unlike a sum
+    every = torch.arange(p.shape[1])
+    if bool((p > 0).all()):
+        return [Support(every, row) for row in p]
+    return [Support(every[row > 0], row[row > 0]) for row in p]
+
+
+def _by_count(rows: Tensor, sampling: Sampling) -> list[Support]:
+    """Top-k, then the other filters on what it leaves."""
+    values, ids = ranked(rows, sampling.top_k)
+    logits, host_ids = _to_host(_scaled(values, sampling), ids)
+    pairs = zip(logits, host_ids.astype(np.int64), strict=True)
+    return [_cut(softmax(row), row_ids, sampling) for row, row_ids in pairs]
+
+
+def _by_mass(rows: Tensor, sampling: Sampling) -> list[Support]:
+    """Top-p and min-p of the whole vocabulary, from as long a head of the ranking as they need."""
+    V = rows.shape[1]
+    p = _scaled(rows, sampling).softmax(-1)
+    width = min(_FIRST_WIDTH, V)
+    while True:
+        _, ids = ranked(rows, width)
+        head, host_ids = _to_host(p.gather(-1, ids), ids)
+        # A cut that keeps all it was shown has not seen its end.
+        if width == V or max(kept(row, sampling) for row in head) < width:
+            break
+        width = min(8 * width, V)
+    pairs = zip(head, host_ids.astype(np.int64), strict=True)
+    return [_cut(row, row_ids, sampling) for row, row_ids in pairs]
+
+
+def _cut(p: Floats, ids: Ids, sampling: Sampling) -> Support:
+    """The support that top-p and min-p leave of a ranking that may be longer in ids."""
+    n = kept(p, sampling)
+    order = np.argsort(ids[:n])
+    return Support(torch.from_numpy(ids[:n][order]), torch.from_numpy(p[:n][order] / p[:n].sum()))

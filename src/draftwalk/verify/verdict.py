@@ -1,0 +1,149 @@
+"""Which drafted tokens stand, and the token after them: pure functions of distributions and noise.
+
+Coupled (the default): target and drafter run the same race, the least E/p, with the same
+exponential variates E. The target's winner has exactly the distribution p, and it is the text,
+whatever was drafted; a draft stands if it names the winner. (The Gumbel-max trick, with one race
+for both; known as drafter-invariant speculative sampling.)
+
+Rejection (Leviathan et al. 2023; Chen et al. 2023): a token d drawn from q stands with probability
+min(1, p(d) / q(d)); otherwise the token comes from the residual, max(p - q, 0) renormalised. The
+text has the distribution p, and depends on what was drafted.
+
+Rejection is exact only if q at a position was chosen without looking at that position's own noise,
+and the draft was drawn from q by `choose_rejection`. That a later step drafts a position again with
+the same number is sound: what was committed before that position never depended on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from draftwalk.verify.distribution import Support
+from draftwalk.verify.noise import Noise, Purpose, exponential
+
+_SLACK = 1 + 2.0**-40  # far above the rounding of a logarithm and a division, far below a rival
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome of one step for one sequence.
+
+    Args:
+        accepted: how many drafted tokens stand.
+        token: the next token: the correction of a rejected one, or the bonus after all of them.
+    """
+
+    accepted: int
+    token: int
+
+
+def coupled(
+    supports: Sequence[Support], draft: Sequence[int], noise: Noise, position: int
+) -> Verdict:
+    """Follow the target's own choices as far as the draft names them.
+
+    Args:
+        supports: one per row, len(draft) + 1; row i chooses the token at `position + i`.
+        draft: the drafted tokens.
+        noise: the request's noise.
+        position: absolute position of the first token chosen here, one past the anchor's.
+    """
+    assert len(supports) == len(draft) + 1
+    for i, drafted in enumerate(draft):
+        token = choose_coupled(supports[i], noise, position + i)
+        if token != drafted:
+            return Verdict(i, token)
+    return Verdict(len(draft), choose_coupled(supports[-1], noise, position + len(draft)))
+
+
+def rejection(
+    supports: Sequence[Support],
+    draft: Sequence[int],
+    q: Sequence[Support],
+    noise: Noise,
+    position: int,
+) -> Verdict:
+    """Accept each drafted token with the odds of p against q, up to the first that fails.
+
+    Args:
+        supports: as for `coupled`.
+        draft: the drafted tokens, draft[i] drawn from q[i].
+        q: the drafter's distributions.
+        noise: the request's noise.
+        position: as for `coupled`.
+    """
+    assert len(supports) == len(draft) + 1 == len(q) + 1
+    for i, drafted in enumerate(draft):
+        p = usable(supports[i])
+        u = noise.uniform(position + i, Purpose.ACCEPT)
+        odds = q[i].probability(drafted)
+        assert odds > 0, "the drafted token cannot have been drawn from q"
+        if not u * odds < p.probability(drafted):
+            return Verdict(i, _draw(residual(p, q[i]), noise, position + i, Purpose.RESIDUAL))
+    # No residual is drawn at this position in this step, so its purpose is free for the bonus.
+    i = len(draft)
+    return Verdict(i, _draw(usable(supports[i]), noise, position + i, Purpose.RESIDUAL))
+
+
+def choose_coupled(support: Support, noise: Noise, position: int) -> int:
+    """The winner of the race for this position; ties go to the lowest id.
+
+    E >= u, so a token can win only if u/p is within the E/p of the token that has the least u/p.
+    That leaves a handful of logarithms however large the vocabulary is.
+    """
+    ids, p = usable(support).ids.numpy(), support.p.numpy()
+    if len(ids) == 1:
+        return int(ids[0])
+    u = noise.uniforms_on_host(position, ids)
+    ratio = u / p
+    first = int(ratio.argmin())
+    bound = exponential(u[first].item()) / p[first].item() * _SLACK
+    rivals = (ratio <= bound).nonzero()[0].tolist()
+    times = [(exponential(u[i].item()) / p[i].item(), int(ids[i])) for i in rivals]
+    return min(times)[1]
+
+
+def choose_rejection(q: Support, noise: Noise, position: int) -> int:
+    """The drafter's draw under the rejection rule."""
+    return _draw(usable(q), noise, position, Purpose.DRAFT)
+
+
+def acceptance(p: Support, q: Support, drafted: int) -> float:
+    """The probability that a token drawn from q stands under the rejection rule."""
+    return min(1.0, p.probability(drafted) / q.probability(drafted))
+
+
+def residual(p: Support, q: Support) -> Support:
+    """What a rejected draft is replaced from: max(p - q, 0) renormalised, or p where that is 0."""
+    left = p.p.numpy().copy()
+    at = np.minimum(np.searchsorted(p.ids.numpy(), q.ids.numpy()), len(left) - 1)
+    shared = p.ids.numpy()[at] == q.ids.numpy()
+    left[at[shared]] -= q.p.numpy()[shared]
+    positive = left > 0
+    if not positive.any():
+        return p
+    left = left[positive]
+    ids = p.ids.numpy()[positive]
+    return Support(torch.from_numpy(ids), torch.from_numpy(left / left.sum()))
+
+
+def usable(support: Support) -> Support:
+    """The support, unless its row was unusable: then the fault is raised."""
+    if support.fault is not None:
+        raise support.fault
+    return support
+
+
+def _draw(support: Support, noise: Noise, position: int, purpose: Purpose) -> int:
+    """Inverse of the distribution function over ascending ids: one number per draw is enough.
+
+    (A race as in the coupled rule would need one per id, and there is nobody to be coupled with.)
+    """
+    mass = np.cumsum(support.p.numpy())
+    u = noise.uniform(position, purpose)
+    i = int(np.searchsorted(mass, u * mass[-1], side="right"))
+    return int(support.ids[min(i, len(mass) - 1)].item())

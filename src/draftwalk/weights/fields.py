@@ -1,0 +1,147 @@
+"""Typed reading of configuration values, from JSON or GGUF, with errors that name the key.
+
+A configuration is untrusted like the rest of a checkpoint: every value is checked for its kind and
+range when it is read, whatever wrote it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, NoReturn, TypeVar
+
+from draftwalk.errors import CheckpointError
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+D = TypeVar("D")
+
+_MOST = 1 << 31
+_MOST_INDEX = 1 << 53
+_MOST_LAYERS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T_co]):
+    """What a value must be.
+
+    Attributes:
+        expected: for messages: "a positive integer".
+        accept: the value, converted; `None` when it is of another kind.
+    """
+
+    expected: str
+    accept: Callable[[object], T_co | None]
+
+
+def _whole(value: object, least: int, most: int) -> int | None:
+    fits = isinstance(value, int) and not isinstance(value, bool) and least <= value < most
+    return int(value) if fits and isinstance(value, int) else None
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if math.isfinite(value) else None
+
+
+def _positive(value: object) -> float | None:
+    number = _number(value)
+    return number if number is not None and number > 0 else None
+
+
+def _each(value: object, accept: Callable[[object], T | None]) -> list[T] | None:
+    if not isinstance(value, list | tuple):
+        return None
+    items = [accept(item) for item in value]
+    whole = [item for item in items if item is not None]
+    return whole if len(whole) == len(items) else None
+
+
+def _same(value: object) -> int | None:
+    """One count, or a list that repeats it once per layer."""
+    if isinstance(value, list) and value and all(item == value[0] for item in value):
+        return _whole(value[0], 1, _MOST)
+    return _whole(value, 1, _MOST)
+
+
+def _flag(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _mapping(value: object) -> Mapping[str, object] | None:
+    return value if isinstance(value, dict) else None
+
+
+COUNT = Kind("a positive integer", lambda v: _whole(v, 1, _MOST))
+INDEX = Kind("an integer from 0", lambda v: _whole(v, 0, _MOST_INDEX))
+LAYERS = Kind(f"a number of layers up to {_MOST_LAYERS}", lambda v: _whole(v, 1, _MOST_LAYERS + 1))
+SAME_COUNT = Kind("a positive integer, the same for every layer", _same)
+NUMBER = Kind("a finite number", _number)
+POSITIVE = Kind("a positive number", _positive)
+FLAG = Kind("true or false", _flag)
+TEXT = Kind("a text", _text)
+MAPPING = Kind("a table of settings", _mapping)
+COUNTS = Kind("a list of positive integers", lambda v: _each(v, COUNT.accept))
+INDEXES = Kind("a list of integers from 0", lambda v: _each(v, INDEX.accept))
+FLAGS = Kind("a list of true and false", lambda v: _each(v, _flag))
+TEXTS = Kind("a list of texts", lambda v: _each(v, _text))
+NUMBERS = Kind("a list of finite numbers", lambda v: _each(v, _number))
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """A configuration to read from.
+
+    Attributes:
+        values: by key.
+        where: the file, for messages.
+        prefix: what the file puts in front of the keys, for messages.
+    """
+
+    values: Mapping[str, object]
+    where: str
+    prefix: str = ""
+
+    def need(self, key: str, kind: Kind[T]) -> T:
+        """The value of `key`.
+
+        Raises:
+            CheckpointError: it is missing, null, or not of the kind.
+        """
+        if self.values.get(key) is None:
+            raise CheckpointError(
+                f"{self.where}: key {self.prefix}{key} is missing", f"it must be {kind.expected}"
+            )
+        return self.read(key, kind)
+
+    def get(self, key: str, kind: Kind[T], default: D) -> T | D:
+        """The value of `key`, or the default when it is missing or null.
+
+        Raises:
+            CheckpointError: there is one that is not of the kind.
+        """
+        return default if self.values.get(key) is None else self.read(key, kind)
+
+    def read(self, key: str, kind: Kind[T]) -> T:
+        """The value of a key that is there."""
+        value = kind.accept(self.values[key])
+        if value is None:
+            found = shown(self.values[key])
+            self.fail(f"key {self.prefix}{key} is {found}, expected {kind.expected}")
+        return value
+
+    def fail(self, what: str, hint: str = "") -> NoReturn:
+        """One line that names the file."""
+        raise CheckpointError(f"{self.where}: {what}", hint)
+
+
+def shown(value: object) -> str:
+    """An untrusted value, short enough for a message and on one line."""
+    text = repr(value[:4]) if isinstance(value, str | list) and len(value) > 40 else repr(value)
+    return text if len(text) <= 60 else text[:60] + "..."

@@ -67,23 +67,23 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """One sequence's part of a pass: its pending tokens (or a chunk of them), then its draft."""
+    """One sequence's part of a pass: its pending tokens (or a chunk of them), then its draft.
+
+    It is complete if the last pending token is in it, so that a new one can be chosen.
+    """
 
     sequence: Sequence
     pending: int
     draft: Draft
     prompt_rows: int
+    complete: bool
 
     @staticmethod
     def of(sequence: Sequence, pending: int, draft: Draft) -> _Work:
         """Work on the sequence as it stands."""
         unread = len(sequence.request.prompt) - sequence.processed
-        return _Work(sequence, pending, draft, max(0, min(unread, pending)))
-
-    @property
-    def complete(self) -> bool:
-        """Whether the last pending token is in it, so that a new one can be chosen."""
-        return self.pending == self.sequence.pending
+        prompt_rows = max(0, min(unread, pending))
+        return _Work(sequence, pending, draft, prompt_rows, pending == sequence.pending)
 
     def rowset(self) -> Rowset:
         """Its rows; logits for the anchor and every drafted token."""
@@ -238,7 +238,8 @@ class Loop:
     def _room(self, s: Sequence) -> int:
         """Most tokens to draft for a sequence."""
         block = self.drafter.block
-        if s.pending != 1 or not s.processed or s.processed + block > self.drafter.context:
+        prompt_read = s.processed >= len(s.request.prompt)
+        if not prompt_read or s.processed + block > self.drafter.context:
             return 0
         wanted = s.request.window.n_max
         return min(block - 1 if wanted is None else wanted, block - 1, s.remaining - 1)

@@ -7,6 +7,7 @@ then drop out; so they get ids past the vocabulary's end here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from tokenizers import Regex
@@ -49,11 +50,10 @@ class ByteLevelEncoder:
     ) -> None:
         self._size = size
         self._splitter = splitter
-        texts = {text: index for text, index in ids.items() if _is_unicode(text)}
+        texts = _unicode_only(ids)
         missing = [letter for letter in byte_alphabet().values() if letter not in texts]
         texts |= {letter: size + number for number, letter in enumerate(missing)}
-        model = BPE(texts, _pairs(merges, texts), ignore_merges=words.whole_words)
-        self._library = Library(model)
+        self._library = Library(_model(texts, merges, words.whole_words))
         steps: list[PreTokenizer] = [Split(Regex(p), "isolated") for p in words.patterns]
         steps.append(ByteLevel(add_prefix_space=False, use_regex=False))
         self._library.pre_tokenizer = Chain(steps)
@@ -70,20 +70,27 @@ class ByteLevelEncoder:
         return ids
 
 
-def _pairs(merges: Sequence[str], texts: Mapping[str, int]) -> list[tuple[str, str]]:
-    """The merges as pairs, each once; one that leads out of the vocabulary is refused."""
-    pairs: dict[tuple[str, str], None] = {}
-    for number, merge in enumerate(merges):
-        left, _, right = merge.partition(" ")
-        if left not in texts or right not in texts or left + right not in texts:
-            raise CheckpointError(
-                f"tokenizer.ggml.merges[{number}] is {merge!r}: its parts and its result must be "
-                "two and one tokens of the vocabulary"
-            )
-        pairs.setdefault((left, right))
-    return list(pairs)
+def _model(texts: dict[str, int], merges: Sequence[str], whole_words: bool) -> BPE:
+    """The library's model; of two equal merges the first one counts."""
+    halves = (merge.partition(" ") for merge in merges)
+    pairs = dict.fromkeys((left, right) for left, _, right in halves)
+    try:
+        return BPE(texts, list(pairs), ignore_merges=whole_words)
+    except Exception:  # the library names neither the type nor the merge
+        for number, merge in enumerate(merges):
+            left, _, right = merge.partition(" ")
+            if left not in texts or right not in texts or left + right not in texts:
+                raise CheckpointError(
+                    f"tokenizer.ggml.merges[{number}] is {merge!r}: not two tokens of the "
+                    "vocabulary that make a third"
+                ) from None
+        raise
 
 
-def _is_unicode(text: str) -> bool:
-    """Whether the text has no lone surrogate: a damaged token cannot come from a text."""
-    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
+def _unicode_only(ids: Mapping[str, int]) -> dict[str, int]:
+    """The texts without half surrogate pairs: such a damaged token cannot come from a text."""
+    try:
+        "".join(ids).encode()
+    except UnicodeEncodeError:
+        return {text: i for text, i in ids.items() if not re.search("[\ud800-\udfff]", text)}
+    return dict(ids)

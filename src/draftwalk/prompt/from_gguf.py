@@ -55,7 +55,8 @@ def tokenizer_from_gguf(
     named = _named_ids(metadata, vocabulary)
     kinds = special_kinds(vocabulary, ids, named)
     splitter = SpecialSplitter(vocabulary.tokens, kinds)
-    usable = {text: index for text, index in ids.items() if not _is_control(vocabulary, index)}
+    control = {index for index in kinds if _is_control(vocabulary, index)}
+    usable = {text: index for text, index in ids.items() if index not in control}
     build = _byte_level if byte_level else _sentencepiece
     encoder, add_bos, prefix = build(metadata, vocabulary, usable, named, splitter)
     return Tokenizer(

@@ -94,7 +94,7 @@ def pre_tokenizers() -> Mapping[str, PreTokenizer]:
 def find_pre_tokenizer(name: str | None) -> PreTokenizer:
     """The pre-tokenizer of this name, or an error that lists those there are."""
     known = pre_tokenizers()
-    if name in known:
+    if name is not None and name in known:
         return known[name]
     what = "names no pre-tokenizer" if not name else f"needs the pre-tokenizer {name!r}"
     ours = ", ".join(entry.names[0] for entry in PRE_TOKENIZERS)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
+from itertools import pairwise
 
 from draftwalk.errors import PromptError
 from draftwalk.prompt.special import SpecialSplitter
@@ -123,7 +124,7 @@ def _word_end(ids: Mapping[str, int]) -> re.Pattern[str]:
         before
         for text in ids
         if SPACE in text[1:]
-        for before, letter in zip(text, text[1:], strict=False)
+        for before, letter in pairwise(text)
         if letter == SPACE
     }
     return re.compile(rf"(?<=[^{re.escape(SPACE + ''.join(sorted(crossing)))}])(?={SPACE})")

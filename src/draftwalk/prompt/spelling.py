@@ -49,7 +49,7 @@ class Spelling:
     @cached_property
     def _bytes(self) -> dict[int, int | str]:
         """For `str.translate`: letters of the byte alphabet to U+0000..U+00FF, others out of it."""
-        table: dict[int, int | str] = {code: "\uffff" for code in range(256)}
+        table: dict[int, int | str] = dict.fromkeys(range(256), "\uffff")
         return table | {ord(letter): byte for byte, letter in byte_alphabet().items()}
 
 

@@ -37,6 +37,8 @@ def random_values(rng: np.random.Generator) -> np.ndarray:
     rows[4, 0] = 127
     rows[5, ::2] = 0
     rows[6] = np.where(np.arange(32) % 2, np.float32(1.25), np.float32(-1.25))
+    half_way = (rows[7].view(np.uint32) & np.uint32(0xFFFF0000)) | np.uint32(0x8000)
+    rows[7] = half_way.view(np.float32)  # between two bfloat16 numbers
     return rows
 
 

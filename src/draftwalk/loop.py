@@ -8,6 +8,8 @@ decoding is this loop with the empty drafter.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Generic
 
 import torch
 
@@ -17,7 +19,7 @@ from draftwalk.errors import UserError
 from draftwalk.rows import Rows, Rowset
 from draftwalk.sequence import FinishReason, Request, Sequence
 from draftwalk.state import State, pass_over
-from draftwalk.target import Target, new_output
+from draftwalk.target import StateT, Target, new_output
 from draftwalk.verify.distribution import supports
 from draftwalk.verify.verdict import Verdict, coupled, rejection
 from draftwalk.verify.window import verified
@@ -105,7 +107,7 @@ class _Gain:
     accepted: int = 0
 
 
-class Loop:
+class Loop(Generic[StateT]):
     """Answers several requests at once.
 
     Args:
@@ -119,7 +121,7 @@ class Loop:
 
     def __init__(
         self,
-        target: Target[State],
+        target: Target[StateT],
         drafter: Drafter,
         context: int,
         device: torch.device,
@@ -201,9 +203,7 @@ class Loop:
             part.sequence.processed += kept[part.sequence.slot]
         times.append(self._clock.now())
         self._sequences = [s for s in self._sequences if s.finish_reason is None]
-        spent = StepTimes(
-            *(after - before for before, after in zip(times, times[1:], strict=False))
-        )
+        spent = StepTimes(*(after - before for before, after in pairwise(times)))
         return [_report(part, gain, spent) for part, gain in zip(work, gains, strict=True)]
 
     def _start(self, sequence: Sequence) -> Sequence:
@@ -213,7 +213,7 @@ class Loop:
 
     def _rewind(self, slot: int, length: int) -> int:
         """Takes target and drafter back to the greatest length that both can reach."""
-        states = (self.state, self.drafter.state)
+        states: tuple[State, State] = (self.state, self.drafter.state)
         while True:
             reached = min(state.reachable(slot, length) for state in states)
             if reached == length:

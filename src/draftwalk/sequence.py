@@ -1,20 +1,19 @@
 """One text in the making: its tokens, its limits, and where it ended.
 
-Tokens are pushed one at a time, so that a stop or a limit inside an accepted run ends the text, and with it the
-commit, exactly there. A stop is looked for before the limit: a text that ends by itself on its
-last allowed token has stopped.
+Tokens are pushed one at a time, so that a stop or a limit inside an accepted run ends the text, and
+with it the commit, exactly there. A stop is looked for before the limit: a text that ends by itself
+on its last allowed token has stopped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence as TokenSequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from draftwalk.errors import UserError
 from draftwalk.settings import Limits, Sampling, Window
-if TYPE_CHECKING:
-    from draftwalk.text.stream import TextStream
+from draftwalk.text.stream import TextStream
 from draftwalk.verify.noise import Noise
 
 FinishReason = Literal["stop", "length", "error"]
@@ -72,7 +71,7 @@ class Sequence:
 
     @property
     def pending(self) -> int:
-        """Tokens the target has not processed: the anchor, and before it what is left of the prompt."""
+        """Tokens the target has not processed: what is left of the prompt, or the anchor."""
         return len(self.tokens) - self.processed
 
     @property
@@ -89,9 +88,8 @@ class Sequence:
         """Appends a token and sees whether the text ends with it."""
         assert self.finish_reason is None, "the text has ended"
         self.tokens.append(token)
-        if token in self._stop_ids:
-            self.finish_reason = "stop"
-        elif self.request.stream is not None and self.request.stream.push(token):
+        stream = self.request.stream
+        if token in self._stop_ids or (stream is not None and stream.push(token)):
             self.finish_reason = "stop"
         elif not self.remaining:
             self.finish_reason = "length"

@@ -38,6 +38,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "key count": (file(counts=(0, BIG)), "number of metadata keys"),
     "key too long": (file([text("a", BIG) + u32(UINT32) + u32(1)]), "metadata key 0"),
     "key longer than the file": (file([text("a", 900)]), "metadata key 0"),
+    "key of 2000 letters": (file([scalar("a" * 2000, UINT32, 1)]), "has a length of 2000"),
     "empty key": (file([scalar("", UINT32, 1)]), "empty or not printable"),
     "key of two lines": (file([scalar("a\nb", UINT32, 1)]), "empty or not printable"),
     "key not UTF-8": (file([key(b"\xff\xfe", UINT32, u32(1))]), "not valid UTF-8"),

@@ -46,6 +46,7 @@ def noise_reader(target: ToyChain, K: int) -> Propose:
 
 def honest_draws(target: ToyChain, K: int) -> Propose:
     """Rejection: draws honestly, but from a q chosen by all noise except the position's own."""
+    certain = [Support.certain(token) for token in range(target.V)]
     tables = [ToyChain(target.V, Sampling(temperature=t), seed=9) for t in (0.2, 0.7, 2.0)]
 
     def propose(text: Text, noise: Noise) -> Proposal:
@@ -59,7 +60,7 @@ def honest_draws(target: ToyChain, K: int) -> Propose:
                 noise.uniform(at + 1, Purpose.ACCEPT),
             ]
             if others[0] < 0.5:
-                q.append(Support.certain(int(others[1] * target.V)))
+                q.append(certain[int(others[1] * target.V)])
             else:
                 q.append(tables[int(others[2] * 3)].support((*text, *draft)))
             draft.append(choose_rejection(q[-1], noise, at))

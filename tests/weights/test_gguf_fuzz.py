@@ -20,6 +20,10 @@ SOURCE = TESTS.parent / "src"
 WORKER = TESTS / "support" / "fuzz_worker.py"
 MUTATED = 1500
 
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/statm").exists(), reason="the memory limit needs Linux's /proc"
+)
+
 
 def open_all(folder: Path) -> dict[str, tuple[str, float]]:
     """Outcome and seconds of every file of a folder, from the worker."""

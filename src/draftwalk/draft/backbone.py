@@ -1,9 +1,9 @@
 """The layers that DFlash and DFlash2 share: context injection and the block stream.
 
 A block is [anchor, mask, mask, ...] at the places after the committed ones; row i predicts the
-token at its own place. The context's K/V come from the target's features, projected once per kept row; the
-block's own K/V are written behind them and dropped after the pass. DFlash2 adds a convolution on
-both sides of each sublayer. The mathematics is that of the public `dflash` package.
+token at its own place. The context's K/V come from the target's features, projected once per kept
+row; the block's own K/V are written behind them and dropped after the pass. DFlash2 adds a
+convolution on both sides of each sublayer. The mathematics is that of the public `dflash` package.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
 from torch import Tensor
 
 from draftwalk.draft.config import DrafterConfig
@@ -20,7 +19,7 @@ from draftwalk.rows import Rows, Rowset
 from draftwalk.state import pass_over
 from draftwalk.state.attention import AttentionState
 from draftwalk.state.pages import LayerPages
-from draftwalk.target.rope import rope_table
+from draftwalk.target.rope import half_split_order, rope_table
 from draftwalk.weights.source import TensorSource
 from draftwalk.weights.tensor import permute_rows
 
@@ -211,12 +210,3 @@ def _build(c: DrafterConfig, index: int, tensors: TensorSource, ops: Operations)
         mlp_convolution=convolution(f"{prefix}.mlp_conv"),
         sees=Visibility(scale=s.head_dim**-0.5, causal=c.causal[index], window=c.windows[index]),
     )
-
-
-def half_split_order(heads: int, head_dim: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Row order that turns heads stored for adjacent-pair rotation into half-split ones.
-
-    Row i of a half-split head is row 2i of the stored one for i < D / 2, else row 2(i - D / 2) + 1.
-    """
-    within = np.concatenate([np.arange(0, head_dim, 2), np.arange(1, head_dim, 2)])
-    return (np.arange(heads)[:, None] * head_dim + within).reshape(-1).astype(np.int64)

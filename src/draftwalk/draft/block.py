@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
-from draftwalk.draft import DraftRequest
+from draftwalk.draft import Draft, DraftRequest
 from draftwalk.draft.backbone import Backbone
 from draftwalk.ops import Matrix, Operations
 from draftwalk.rows import Rows, Rowset
@@ -15,7 +16,7 @@ from draftwalk.state import pass_over
 from draftwalk.state.attention import AttentionState
 
 
-class BlockDrafter:
+class BlockDrafter(ABC):
     """What DFlash and DFlash2 drafters have in common.
 
     Args:
@@ -45,6 +46,10 @@ class BlockDrafter:
     def context(self) -> int:
         """Places its rope tables reach."""
         return self._backbone.context
+
+    @abstractmethod
+    def propose(self, requests: Sequence[DraftRequest], block: int | None = None) -> list[Draft]:
+        """One pass for all blocks, then a path through each."""
 
     def observe(self, rows: Rows, features: Tensor, kept: Mapping[int, int]) -> None:
         """Injects the features of kept rows."""

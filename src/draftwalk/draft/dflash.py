@@ -17,9 +17,7 @@ CONFIDENCE_TOKENS = 10  # llama.cpp's p_min looks at the softmax over the ten be
 class DFlash(BlockDrafter):
     """A DFlash drafter; any distribution over the vocabulary can be its q."""
 
-    def propose(
-        self, requests: Sequence[DraftRequest], block: int | None = None
-    ) -> list[Draft]:
+    def propose(self, requests: Sequence[DraftRequest], block: int | None = None) -> list[Draft]:
         """One pass for all blocks, then a token for each row."""
         if not requests:
             return []

@@ -42,9 +42,7 @@ class DFlash2(BlockDrafter):
         self._gate = gate
         self._tables = tables
 
-    def propose(
-        self, requests: Sequence[DraftRequest], block: int | None = None
-    ) -> list[Draft]:
+    def propose(self, requests: Sequence[DraftRequest], block: int | None = None) -> list[Draft]:
         """One pass for all blocks, then a walk for each."""
         if not requests:
             return []

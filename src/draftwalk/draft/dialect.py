@@ -1,9 +1,10 @@
 """How GGUF files of architecture `dflash` name things: DFlash and DFlash2 drafters.
 
-Keys and tensors are llama.cpp's. Extension of this package: a selector whose tables are stored as factors of the
-target's embedding has tensors `selector_predecessor_factor.weight` and `selector_successor_factor.weight`
-[rank, width] in place of the tables; table = embedding times factor transposed. The key
-`draftwalk.selector.embedding_sha256` is the fingerprint of the embedding they were trained on.
+Keys and tensors are llama.cpp's. Extension of this package: a selector whose tables are stored as
+factors of the target's embedding has tensors `selector_predecessor_factor.weight` and
+`selector_successor_factor.weight` [rank, width] in place of the tables; table = embedding times
+factor transposed. The key `draftwalk.selector.embedding_sha256` is the fingerprint of the embedding
+they were trained on.
 """
 
 from __future__ import annotations

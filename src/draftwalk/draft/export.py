@@ -74,7 +74,9 @@ def _metadata(checkpoint: Checkpoint) -> dict[str, Value | Typed]:
     rope = rope_fields(Fields(checkpoint.config, checkpoint.path.name))
     plain = rope.get("rope_type", TEXT, "default") == "default"
     if len(set(config.causal)) > 1 or any(config.windows) or not plain:
-        raise CheckpointError("drafters with windows, mixed causality or scaled rope are not packed")
+        raise CheckpointError(
+            "drafters with windows, mixed causality or scaled rope are not packed"
+        )
     own: dict[str, Value | Typed] = {
         "block_count": sizes.depth,
         "context_length": sizes.context,

@@ -1,4 +1,4 @@
-"""From a checkpoint to a drafter: which kind it is, what it is made of, whether it fits the target."""
+"""From a checkpoint to a drafter: its kind, its parts, and whether it fits the target."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ def check_pairing(config: DrafterConfig, vocabulary: int, width: int, depth: int
     """
     if config.sizes.vocabulary != vocabulary:
         raise PairingError(
-            f"the drafter's vocabulary has {config.sizes.vocabulary} tokens, the target's {vocabulary}",
+            f"the drafter knows {config.sizes.vocabulary} tokens, the target {vocabulary}",
             "use the drafter that was trained for this target",
         )
     if config.target_width != width or config.sizes.width != width:
         raise PairingError(
-            f"the drafter is {config.sizes.width} wide and expects a target {config.target_width} wide, "
-            f"the target is {width}",
+            f"the drafter is {config.sizes.width} wide for a target of {config.target_width}, "
+            f"the target is {width} wide",
             "use the drafter that was trained for this target",
         )
     if max(config.taps) >= depth:
         raise PairingError(
-            f"the drafter listens to layer {max(config.taps)}, the target has layers 0 to {depth - 1}",
+            f"the drafter listens to layer {max(config.taps)}, the target's last is {depth - 1}",
             "use the drafter that was trained for this target",
         )
 

@@ -1,9 +1,9 @@
 """The table of operations: all that a model's forward may call.
 
 Targets and drafters are written once against `Operations`; a back end implements it (`torch.py` is
-the reference; it runs on every device torch knows). Values are tensors that only operations look into: a
-forward passes them on, and neither computes with them in between nor branches on what they hold,
-so that another back end may record the calls and replay them. States are explicit arguments.
+the reference; it runs on every device torch knows). Values are tensors that only operations look
+into: a forward passes them on, and neither computes with them in between nor branches on what they
+hold, so that another back end may record the calls and replay them. States are explicit arguments.
 What outlives a pass is written to the caller's buffers (`into`).
 
 Letters: T rows of the pass, W rows with logits, H width, N query heads, G key/value heads,
@@ -193,7 +193,7 @@ class Operations(Protocol):
         """DFlash2's transition scores.
 
         `unary` and `candidates` are [M, K], `gate` [M, R], for the M drafted rows (all rows of
-        each span but its anchor), `tables` the predecessor's and the successor's [V, R]. Returns [M, K, K]:
-        entry [m, p, c] scores candidate c after candidate p of the row before; the first drafted
-        row of a span follows the anchor, its scores are the same for every p.
+        each span but its anchor), `tables` the predecessor's and the successor's [V, R]. Returns
+        [M, K, K]: entry [m, p, c] scores candidate c after candidate p of the row before; the first
+        drafted row of a span follows the anchor, its scores are the same for every p.
         """

@@ -1,6 +1,7 @@
 """The reference back end: torch, any device, any float type, with gradients.
 
-Written to be read and compared with; every operation is a few lines. Quantised weights are unpacked at load.
+Written to be read and compared with; every operation is a few lines. Quantised weights are unpacked
+at load.
 """
 
 from __future__ import annotations

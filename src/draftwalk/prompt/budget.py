@@ -1,4 +1,4 @@
-"""What one rendering of a template may use up: steps, processor time, and size of what it makes.
+"""What one rendering of a template may use up: processor time, and the size of what it makes.
 
 A template comes out of a model file, so it may be written to hang or to fill the memory. Time is
 this thread's processor time: a busy machine does not make a good template fail.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import ItemsView, KeysView, ValuesView
+from typing import Any
 
 from jinja2.runtime import Context
 
-MOST_STEPS = 1_000_000
-MOST_SECONDS = 1.0
 MOST_BITS = 4096  # of an integer
+CHARACTERS_PER_ENTRY = 8  # a container may have an eighth as many entries as a text characters
 _CONTAINERS = (list, tuple, set, frozenset, KeysView, ValuesView, ItemsView)
 
 
@@ -25,33 +25,31 @@ class Budget:
     """Counts what a rendering uses.
 
     Args:
-        size: characters of text, or entries of a container, that it may make at once or print.
+        size: characters of text that it may make at once, and that it may print.
+        seconds: processor time that it may take.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, seconds: float) -> None:
         self._size = size
+        self._seconds = seconds
         self._printed = 0
-        self._steps = 0
-        self._deadline = time.thread_time() + MOST_SECONDS
+        self._deadline = time.thread_time() + seconds
 
     def step(self) -> None:
-        """One turn of a loop, one call, one operation."""
-        self._steps += 1
-        if self._steps > MOST_STEPS:
-            raise LimitError(f"takes over {MOST_STEPS} steps")
+        """Asked before every turn of a loop, every call, every operation that could take long."""
         if time.thread_time() > self._deadline:
-            raise LimitError(f"takes over {MOST_SECONDS:g} s")
+            raise LimitError(f"it takes over {self._seconds:.1f} s")
 
     def room(self, size: int) -> None:
         """Asked before something of this size is made."""
         if size > self._size:
-            raise LimitError(f"makes a value of over {self._size} characters")
+            raise LimitError(f"it makes a value of over {self._size} characters")
 
     def printed(self, size: int) -> None:
         """Asked before something of this size is printed."""
         self._printed += size
         if self._printed > self._size:
-            raise LimitError(f"prints over {self._size} characters")
+            raise LimitError(f"it prints over {self._size} characters")
 
     def weigh(self, value: object) -> int:
         """Size of a value with everything in it, as often as it is in it, in characters.
@@ -62,28 +60,33 @@ class Budget:
         if isinstance(value, str):
             self.room(len(value))
             return len(value)
-        total, stack = 0, [value]
+        entries, characters, stack = 0, 0, [value]
         while stack:
             item = stack.pop()
-            total += 1
+            entries += 1
             if isinstance(item, str | bytes):
-                total += len(item)
+                characters += len(item)
             elif isinstance(item, dict):
                 stack.extend(item)
                 stack.extend(item.values())
             elif isinstance(item, _CONTAINERS):
                 stack.extend(item)
-            elif isinstance(item, int):
-                total += item.bit_length() // 3
-            if total + len(stack) > self._size:
-                self.room(total + len(stack))
-        return total
+            if characters + CHARACTERS_PER_ENTRY * (entries + len(stack)) > self._size:
+                self.room(self._size + 1)
+        return entries + characters
 
 
 class BudgetContext(Context):
     """The variables of one rendering, and its budget."""
 
     budget: Budget
+
+    def derived(self, locals: dict[str, Any] | None = None) -> BudgetContext:
+        """A context that sees a loop's variables too; it is part of the same rendering."""
+        context = super().derived(locals)
+        assert isinstance(context, BudgetContext), "the environment makes only these"
+        context.budget = self.budget
+        return context
 
 
 def budget_of(context: Context) -> Budget:

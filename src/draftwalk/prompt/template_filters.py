@@ -9,11 +9,20 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Sequence,
+    ValuesView,
+)
+from types import NoneType
 
 from jinja2 import Environment, pass_context
 from jinja2.filters import FILTERS
-from jinja2.runtime import Context
+from jinja2.runtime import Context, Undefined
 
 from draftwalk.prompt.budget import Budget, LimitError, budget_of
 
@@ -23,8 +32,11 @@ ORDINARY = (
     *("reject", "rejectattr", "reverse", "safe", "select", "selectattr", "sort", "title", "trim"),
     *("truncate", "unique", "upper", "urlencode", "wordcount"),
 )
-_WIDE = re.compile(r"\d{5}|\*|\{[^{}]*\{")  # a width of over four digits, or one from an argument
+# A width or precision of over four digits, or one that comes from an argument.
+_WIDE_PERCENT = re.compile(r"%(\([^)]*\))?[-#0 +]*(\*|\d{5}|\d*\.(\*|\d{5}))")
+_WIDE_BRACES = re.compile(r"\{[^{}]*(\{|:[^{}]*\d{5})")
 _MOST_INDENT = 64
+_PRINTABLE = (int, float, list, tuple, dict, KeysView, ValuesView, ItemsView, Undefined, NoneType)
 
 Filter = Callable[..., object]
 
@@ -87,19 +99,23 @@ def _collected(budget: Budget, items: Iterable[object]) -> list[object]:
 
 
 def text_of(budget: Budget, value: object) -> str:
-    """A value as text, if there is room for it."""
+    """A value as text, if there is room for it; of other objects than data only what they are."""
     if isinstance(value, str):
         return value
+    if not isinstance(value, _PRINTABLE):
+        return f"<{type(value).__name__}>"
     budget.step()
     budget.room(2 * budget.weigh(value))
     return str(value)
 
 
-def check_format(budget: Budget, pattern: str, args: object) -> None:
+def check_format(budget: Budget, pattern: str, args: object, braces: bool = False) -> None:
     """Refuses a format whose result could be much larger than its parts."""
-    if _WIDE.search(pattern):
-        raise LimitError("formats a text with a very large width")
-    fields = pattern.count("%") + pattern.count("{")
+    if braces:
+        pattern = pattern.replace("{{", "").replace("}}", "")
+    if (_WIDE_BRACES if braces else _WIDE_PERCENT).search(pattern):
+        raise LimitError("it formats a text with a very large width")
+    fields = pattern.count("{" if braces else "%")
     budget.room(len(pattern) + fields * (10_000 + budget.weigh(args)))
 
 
@@ -161,8 +177,8 @@ def indent(
     lines = text.splitlines() or [""]
     if text.endswith(("\n", "\r")):
         lines.append("")
-    prefix = width if isinstance(width, str) else " " * min(int(width), 10_000)
-    budget.room(len(text) + len(lines) * len(prefix))
+    budget.room(len(text) + len(lines) * (len(width) if isinstance(width, str) else width))
+    prefix = width if isinstance(width, str) else " " * width
     moved = [prefix + line if line or blank else line for line in lines[1:]]
     start = prefix + lines[0] if first and (lines[0] or blank) else lines[0]
     return "\n".join([start, *moved])
@@ -259,7 +275,7 @@ def to_json(
     budget = budget_of(context)
     budget.weigh(value)
     if indent is not None and not 0 <= indent <= _MOST_INDENT:
-        raise LimitError(f"indents JSON by more than {_MOST_INDENT}")
+        raise LimitError(f"it indents JSON by more than {_MOST_INDENT}")
     marks = None if separators is None else (str(separators[0]), str(separators[1]))
     encoder = json.JSONEncoder(
         ensure_ascii=ensure_ascii, indent=indent, separators=marks, sort_keys=sort_keys
@@ -270,8 +286,3 @@ def to_json(
         budget.room(size)
         pieces.append(piece)
     return "".join(pieces)
-
-
-def plain_numbers(values: Mapping[str, object]) -> bool:
-    """Whether all values are numbers."""
-    return all(isinstance(value, int | float) for value in values.values())

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from draftwalk.weights.fields import COUNT, MAPPING, POSITIVE, TEXT, Fields
@@ -23,6 +25,8 @@ def rope_fields(config: Fields, layer_type: str | None = None) -> Fields:
     values: dict[str, object] = {}
     if config.get("rope_theta", POSITIVE, None) is not None:
         values["rope_theta"] = config.values["rope_theta"]
+    if config.get("partial_rotary_factor", POSITIVE, None) is not None:
+        values["partial_rotary_factor"] = config.values["partial_rotary_factor"]
     values |= config.get("rope_scaling", MAPPING, {})
     newer = config.get("rope_parameters", MAPPING, {})
     if layer_type is not None and isinstance(nested := newer.get(layer_type), dict):
@@ -58,6 +62,15 @@ def _llama3(plain: Tensor, rope: Fields) -> Tensor:
     wavelength = 2 * math.pi / plain
     ramp = ((original / wavelength - low) / (high - low)).clamp(0.0, 1.0)
     return (1 - ramp) * plain / rope.need("factor", POSITIVE) + ramp * plain
+
+
+def half_split_order(heads: int, head_dim: int) -> NDArray[np.intp]:
+    """Which stored rows make half-split heads, where heads are stored for adjacent-pair rotation.
+
+    Element i of a half-split head turns with element i + D / 2; they are stored at 2i and 2i + 1.
+    """
+    stored: NDArray[np.intp] = np.arange(heads * head_dim).reshape(heads, head_dim // 2, 2)
+    return stored.transpose(0, 2, 1).reshape(-1)
 
 
 def rope_table(inverse: Tensor, positions: int) -> tuple[Tensor, Tensor]:

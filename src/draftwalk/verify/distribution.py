@@ -55,8 +55,8 @@ class Support:
     def probability(self, token: int) -> float:
         """The token's probability, 0 outside the support."""
         ids = self.ids.numpy()
-        i = int(np.searchsorted(ids, token))
-        return float(self.p[i]) if i < len(ids) and ids[i] == token else 0.0
+        i = int(ids.searchsorted(token))
+        return float(self.p.numpy()[i]) if i < len(ids) and ids[i] == token else 0.0
 
 
 def supports(

@@ -119,16 +119,16 @@ def acceptance(p: Support, q: Support, drafted: int) -> float:
 
 def residual(p: Support, q: Support) -> Support:
     """What a rejected draft is replaced from: max(p - q, 0) renormalised, or p where that is 0."""
+    ids, drafted = p.ids.numpy(), q.ids.numpy()
     left = p.p.numpy().copy()
-    at = np.minimum(np.searchsorted(p.ids.numpy(), q.ids.numpy()), len(left) - 1)
-    shared = p.ids.numpy()[at] == q.ids.numpy()
+    at = np.minimum(ids.searchsorted(drafted), len(left) - 1)
+    shared = ids[at] == drafted
     left[at[shared]] -= q.p.numpy()[shared]
     positive = left > 0
     if not positive.any():
         return p
     left = left[positive]
-    ids = p.ids.numpy()[positive]
-    return Support(torch.from_numpy(ids), torch.from_numpy(left / left.sum()))
+    return Support(torch.from_numpy(ids[positive]), torch.from_numpy(left / left.sum()))
 
 
 def usable(support: Support) -> Support:
@@ -143,7 +143,7 @@ def _draw(support: Support, noise: Noise, position: int, purpose: Purpose) -> in
 
     (A race as in the coupled rule would need one per id, and there is nobody to be coupled with.)
     """
-    mass = np.cumsum(support.p.numpy())
+    mass = support.p.numpy().cumsum()
     u = noise.uniform(position, purpose)
-    i = int(np.searchsorted(mass, u * mass[-1], side="right"))
-    return int(support.ids[min(i, len(mass) - 1)].item())
+    i = int(mass.searchsorted(u * mass[-1], side="right"))
+    return int(support.ids.numpy()[min(i, len(mass) - 1)])

@@ -1,4 +1,4 @@
-"""Gemma 3, text: sliding and full layers with a rope each, norms on both sides, scaled embeddings."""
+"""Gemma 3, text: sliding and full layers with a rope each, norms on both sides of sublayers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from draftwalk.target.blueprint import (
 )
 from draftwalk.target.rope import rope_fields, rope_frequencies
 from draftwalk.weights.dialect import Dialect, Key
-from draftwalk.weights.fields import COUNT, FLAG, NUMBER, POSITIVE, TEXTS, Fields
+from draftwalk.weights.fields import COUNT, FLAG, MAPPING, NUMBER, POSITIVE, TEXTS, Fields
 from draftwalk.weights.gguf import GgufFile
 from draftwalk.weights.source import TensorSource
 
 _PERIOD = 6  # every sixth layer sees everything, unless a file says otherwise
 _LOCAL_THETA = 10000.0  # rope base of sliding layers, likewise
+_DEPTH_OF_27B = 62  # the one size whose query scalar is not its head size
 
 
 def blueprint(config: Fields, tensors: TensorSource) -> Blueprint:
@@ -64,16 +65,18 @@ def blueprint(config: Fields, tensors: TensorSource) -> Blueprint:
 def _local_rope(config: Fields) -> Fields:
     """The rope of sliding layers: its own base, and none of the scaling of the full layers."""
     rope = rope_fields(config, "sliding_attention")
-    if "sliding_attention" in (config.values.get("rope_parameters") or {}):
+    if "sliding_attention" in config.get("rope_parameters", MAPPING, {}):
         return rope
     theta = config.get("rope_local_base_freq", POSITIVE, _LOCAL_THETA)
     return Fields({"rope_theta": theta}, rope.where)
 
 
 def derive(file: GgufFile, config: Mapping[str, object]) -> Mapping[str, object]:
-    """What GGUF leaves unsaid: llama.cpp takes the head size for the query scalar."""
+    """What GGUF leaves unsaid, as llama.cpp decides it: the query scalar follows from the sizes."""
+    sizes = Sizes.read(Fields(config, file.name))
+    uncommon = sizes.depth == _DEPTH_OF_27B
     return {
-        "query_pre_attn_scalar": config["head_dim"],
+        "query_pre_attn_scalar": sizes.width // sizes.heads if uncommon else sizes.head_dim,
         "norm_offset": 0.0,  # files store the sum
         "tie_word_embeddings": "output.weight" not in file.tensors,
     }

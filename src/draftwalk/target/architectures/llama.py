@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from draftwalk.target.blueprint import (
     Architecture,
     Blueprint,
@@ -14,7 +12,7 @@ from draftwalk.target.blueprint import (
     is_tied,
     refuse_unless,
 )
-from draftwalk.target.rope import rope_fields, rope_frequencies
+from draftwalk.target.rope import half_split_order, rope_fields, rope_frequencies
 from draftwalk.weights.dialect import Dialect
 from draftwalk.weights.fields import FLAG, Fields
 from draftwalk.weights.source import TensorSource
@@ -44,10 +42,7 @@ def blueprint(config: Fields, tensors: TensorSource) -> Blueprint:
 
 
 def unpermute(raw: RawTensor, config: Mapping[str, object]) -> RawTensor:
-    """Puts q and k rows back into half-split order; GGUF keeps them for adjacent-pair rotation.
-
-    Row 2j + s of a stored head is row s * D / 2 + j of Hugging Face's.
-    """
+    """Puts q and k rows back into half-split order; GGUF keeps them for adjacent-pair rotation."""
     sizes = Sizes.read(Fields(config, raw.name))
     if raw.name.endswith(("q_proj.weight", "q_proj.bias")):
         heads = sizes.heads
@@ -57,8 +52,7 @@ def unpermute(raw: RawTensor, config: Mapping[str, object]) -> RawTensor:
         return raw
     if raw.shape[0] != heads * sizes.head_dim:
         return raw  # the builder will name the wrong shape
-    rows = np.arange(heads * sizes.head_dim).reshape(heads, sizes.head_dim // 2, 2)
-    return permute_rows(raw, rows.transpose(0, 2, 1).reshape(-1))
+    return permute_rows(raw, half_split_order(heads, sizes.head_dim))
 
 
 ARCHITECTURE = Architecture(

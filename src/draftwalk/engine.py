@@ -1,0 +1,268 @@
+"""Loading a target with its drafter, and answering prompts with them."""
+
+from __future__ import annotations
+
+import secrets
+import warnings
+from collections.abc import Iterator, Mapping
+from collections.abc import Sequence as Many
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import torch
+
+from draftwalk.defaults import sampling_settings
+from draftwalk.draft import Drafter
+from draftwalk.draft.load import build_drafter
+from draftwalk.draft.none import EmptyDrafter
+from draftwalk.draft.pairing import check_fingerprint, find_packaged_drafter
+from draftwalk.errors import PromptError, UserError
+from draftwalk.loop import CHUNK, Loop, Step
+from draftwalk.models import open_model
+from draftwalk.ops.torch import TorchOperations
+from draftwalk.prompt.chat import ChatTemplate
+from draftwalk.prompt.from_folder import tokenizer_from_folder
+from draftwalk.prompt.from_gguf import tokenizer_from_gguf
+from draftwalk.prompt.messages import Message
+from draftwalk.prompt.tokenizer import Tokenizer
+from draftwalk.result import Result
+from draftwalk.sequence import Request, Sequence
+from draftwalk.settings import Limits, Sampling, Window
+from draftwalk.target.decoder import Decoder
+from draftwalk.target.load import build_target
+from draftwalk.text.stream import TextStream
+from draftwalk.weights import GgufCheckpoint, SafetensorsFolder
+
+DEFAULT_CONTEXT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where and in which type models compute, and how much context they are prepared for."""
+
+    device: str = "cpu"
+    dtype: torch.dtype = torch.float32
+    context: int = DEFAULT_CONTEXT
+    chunk: int = CHUNK
+
+
+class Engine:
+    """A target, its drafter and its words, ready to answer.
+
+    Args:
+        checkpoint: the target's.
+        target: built from it.
+        drafter: proposes; the empty one for plain decoding.
+        placement: where they compute.
+    """
+
+    def __init__(
+        self,
+        checkpoint: GgufCheckpoint | SafetensorsFolder,
+        target: Decoder,
+        drafter: Drafter,
+        placement: Placement,
+    ) -> None:
+        self.checkpoint = checkpoint
+        self.target = target
+        self.drafter = drafter
+        self.loop = Loop(
+            target,
+            drafter,
+            placement.context,
+            torch.device(placement.device),
+            placement.dtype,
+            placement.chunk,
+        )
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The target's tokenizer."""
+        if isinstance(self.checkpoint, GgufCheckpoint):
+            return tokenizer_from_gguf(self.checkpoint.metadata, self.checkpoint.generation)
+        return tokenizer_from_folder(self.checkpoint.path, self.checkpoint.generation)
+
+    @cached_property
+    def template(self) -> ChatTemplate | None:
+        """The target's chat template, if it has one."""
+        source = self.tokenizer.chat_template
+        if source is None:
+            return None
+        return ChatTemplate(source, self.tokenizer.bos_text, self.tokenizer.eos_text)
+
+    @property
+    def context(self) -> int:
+        """Most tokens of a text, prompt included."""
+        return self.loop.context
+
+    def encode_text(self, text: str) -> list[int]:
+        """Token ids of a text to be continued as it stands; nothing in it is a special token."""
+        return self._checked(self.tokenizer.encode_prompt(text))
+
+    def encode_chat(
+        self, messages: Many[Message], template_kwargs: Mapping[str, object] | None = None
+    ) -> list[int]:
+        """Token ids of a conversation, rendered by the chat template.
+
+        Args:
+            messages: the conversation so far; the answer to it is what will be generated.
+            template_kwargs: further variables of the template, such as `enable_thinking`.
+        """
+        if self.template is None:
+            raise PromptError(
+                f"{self.checkpoint.path.name} has no chat template", "give the prompt as plain text"
+            )
+        text = self.template.render(messages, True, template_kwargs or {})
+        return self._checked(self.tokenizer.encode_prompt(text, special=True))
+
+    def sampling(self, asked: Mapping[str, object] | None = None) -> Sampling:
+        """Sampling as asked for, completed by the checkpoint's generation config."""
+        return sampling_settings(asked or {}, self.checkpoint.generation, self.checkpoint.path.name)
+
+    def start(
+        self,
+        prompt: Many[int],
+        sampling: Sampling,
+        limits: Limits | None = None,
+        window: Window | None = None,
+        after: Sequence | None = None,
+    ) -> Sequence:
+        """Takes a prompt on; the loop's next steps answer it.
+
+        Args:
+            prompt: token ids.
+            sampling: without a seed, one is drawn.
+            limits: where the answer ends.
+            window: how much of a draft is verified.
+            after: an ended sequence whose slot and common prefix are taken over.
+        """
+        self._check_ids(prompt, sampling, limits or Limits())
+        window = self._checked_window(window or Window(), sampling)
+        if sampling.seed is None and not sampling.greedy:
+            sampling = replace(sampling, seed=secrets.randbits(63))
+        limits = limits or Limits()
+        words = self.tokenizer
+        request = Request(
+            prompt,
+            sampling,
+            limits,
+            window,
+            words.stop_ids,
+            TextStream(words.token_bytes, limits.stop, words.strips_leading_space),
+        )
+        return self.loop.admit(request) if after is None else self.loop.follow(after, request)
+
+    def stream(
+        self,
+        prompt: Many[int],
+        sampling: Sampling | None = None,
+        limits: Limits | None = None,
+        window: Window | None = None,
+    ) -> Iterator[Step]:
+        """Answers one prompt, step by step."""
+        sequence = self.start(prompt, sampling or self.sampling(), limits, window)
+        try:
+            while sequence.finish_reason is None:
+                yield from (step for step in self.loop.step() if step.sequence is sequence)
+            if sequence.error is not None:
+                raise sequence.error
+        finally:
+            self.loop.release(sequence)
+
+    def complete(
+        self,
+        prompts: Many[Many[int]],
+        sampling: Sampling | None = None,
+        limits: Limits | None = None,
+        window: Window | None = None,
+    ) -> list[Result]:
+        """Answers several prompts as one batch; one that fails does not harm the others."""
+        sequences: list[Sequence] = []
+        try:
+            for prompt in prompts:
+                sequences.append(self.start(prompt, sampling or self.sampling(), limits, window))
+            steps: dict[int, list[Step]] = {id(sequence): [] for sequence in sequences}
+            while self.loop.busy:
+                for step in self.loop.step():
+                    steps[id(step.sequence)].append(step)
+            return [Result.of(sequence, steps[id(sequence)]) for sequence in sequences]
+        finally:
+            for sequence in sequences:
+                self.loop.release(sequence)
+
+    def _checked(self, ids: list[int]) -> list[int]:
+        if not ids:
+            raise PromptError("the prompt is empty", "give some text")
+        return ids
+
+    def _check_ids(self, prompt: Many[int], sampling: Sampling, limits: Limits) -> None:
+        """Whether the prompt fits and every id named anywhere is a token."""
+        if not prompt:
+            raise PromptError("the prompt is empty", "give some text")
+        known = self.target.vocabulary
+        for what, ids in (
+            ("the prompt", prompt),
+            ("logit_bias", sampling.logit_bias),
+            ("stop_ids", limits.stop_ids),
+        ):
+            wrong = next((token for token in ids if not 0 <= token < known), None)
+            if wrong is not None:
+                raise PromptError(f"{what} has token {wrong}, the vocabulary is 0 to {known - 1}")
+        if len(prompt) >= self.context:
+            raise PromptError(
+                f"the prompt has {len(prompt)} tokens, the context holds {self.context} "
+                "with the answer",
+                "shorten the prompt or give a larger context (-c)",
+            )
+
+    def _checked_window(self, window: Window, sampling: Sampling) -> Window:
+        window.check(sampling.rule)
+        most = self.drafter.block - 1
+        if window.n_max is not None and window.n_max > most > 0:
+            warnings.warn(
+                f"n_max {window.n_max} is more than the drafter's block allows; {most} are drafted",
+                stacklevel=3,
+            )
+        return window
+
+
+def load(
+    target: Path,
+    drafter: Path | None = None,
+    placement: Placement | None = None,
+    plain: bool = False,
+) -> Engine:
+    """Loads a target and its drafter.
+
+    Args:
+        target: GGUF file or safetensors folder.
+        drafter: the same of a drafter; `None` takes the packaged one that was trained on this
+            target's embedding, if there is one.
+        placement: where they compute.
+        plain: decode without a drafter.
+
+    Raises:
+        UserError: a file that is damaged or not implemented, or a pair that does not fit.
+    """
+    placement = placement or Placement()
+    ops = TorchOperations(_device(placement.device), placement.dtype)
+    checkpoint = open_model(target)
+    model = build_target(checkpoint, ops, placement.context)
+    if plain:
+        return Engine(checkpoint, model, EmptyDrafter(), placement)
+    drafter = drafter or find_packaged_drafter(checkpoint)
+    if drafter is None:
+        return Engine(checkpoint, model, EmptyDrafter(), placement)
+    proposing = open_model(drafter)
+    check_fingerprint(proposing, checkpoint)
+    built = build_drafter(proposing, ops, model.tables, model.depth, model.context)
+    return Engine(checkpoint, model, built, placement)
+
+
+def _device(name: str) -> torch.device:
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"device {name!r} cannot be used: {reason}", "cpu always can") from error

@@ -15,7 +15,7 @@ import torch
 
 from draftwalk.clock import Clock
 from draftwalk.draft import Draft, Drafter, DraftRequest
-from draftwalk.errors import UserError
+from draftwalk.errors import NumericalError, UserError
 from draftwalk.rows import Rows, Rowset
 from draftwalk.sequence import FinishReason, Request, Sequence
 from draftwalk.state import State, pass_over
@@ -277,14 +277,14 @@ class Loop(Generic[StateT]):
         try:
             verdict = self._verify(part, logits)
         except UserError as error:
-            s.fail(error)
-            return _Gain()
+            # A row that cannot be used ends the text there: drafts judged before it still stand.
+            sound = error.row if isinstance(error, NumericalError) else 0
+            gain = _push(s, part.draft.tokens[:sound], sound)
+            if s.finish_reason is None:
+                s.fail(error)
+            return gain
         tokens = (*part.draft.tokens[: verdict.accepted], verdict.token)
-        for n, token in enumerate(tokens):
-            s.push(token)
-            if s.finish_reason is not None:
-                return _Gain(tokens[: n + 1], min(verdict.accepted, n + 1))
-        return _Gain(tokens, verdict.accepted)
+        return _push(s, tokens, verdict.accepted)
 
     def _verify(self, part: _Work, logits: torch.Tensor) -> Verdict:
         s, draft = part.sequence, part.draft
@@ -293,6 +293,15 @@ class Loop(Generic[StateT]):
         if sampling.rule == "coupled":
             return coupled(p, draft.tokens, s.noise, position)
         return rejection(p, draft.tokens, draft.q, s.noise, position)
+
+
+def _push(sequence: Sequence, tokens: tuple[int, ...], accepted: int) -> _Gain:
+    """Appends tokens up to where the text ends; the first `accepted` of them were drafted."""
+    for n, token in enumerate(tokens):
+        sequence.push(token)
+        if sequence.finish_reason is not None:
+            return _Gain(tokens[: n + 1], min(accepted, n + 1))
+    return _Gain(tokens, accepted)
 
 
 def _rows_kept(part: _Work, gained: int) -> int:

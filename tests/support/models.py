@@ -1,4 +1,4 @@
-"""Small models for tests: recorded targets, random drafters for them, and a drafter that is scripted."""
+"""Small models for tests: recorded targets, random drafters for them, and a scripted drafter."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +32,22 @@ BLOCK = 6
 def target(name: str) -> Decoder:
     """A recorded tiny target in float64; 160 tokens, 48 wide."""
     return build_target(open_model(FIXTURES / "targets" / name), DOUBLE)
+
+
+@cache
+def windowed_target(window: int, full: bool = False, context: int = 1024) -> Decoder:
+    """Two sliding layers of a window of one's choice, or one beside a full layer, in float64."""
+    recorded = open_model(FIXTURES / "targets" / "gemma3")
+    types = ["sliding_attention", "full_attention" if full else "sliding_attention"]
+    changes = {
+        "num_hidden_layers": len(types),
+        "layer_types": types,
+        "sliding_window": window,
+        "max_position_embeddings": context,
+    }
+    dropped = tuple(f"model.layers.{n}." for n in range(len(types), 7))
+    tensors = {k: v for k, v in recorded.tensors.items() if not k.startswith(dropped)}
+    return build_target(MadeCheckpoint({**recorded.config, **changes}, tensors), DOUBLE)
 
 
 @dataclass(frozen=True)

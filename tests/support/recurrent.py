@@ -1,4 +1,4 @@
-"""A toy target with a recurrent layer: a state that cannot be cropped, only committed and replayed."""
+"""Toy targets with a recurrent layer: states that can only be committed and replayed."""
 
 from collections.abc import Mapping
 
@@ -49,6 +49,7 @@ class RecurrentState:
         assert not self._pass
         for span in rows.spans:
             assert span.context == self._lengths[span.sequence]
+        for span in rows.spans:
             self._pass[span.sequence] = span.size
             self.after_rows[span.sequence] = []
 
@@ -56,7 +57,7 @@ class RecurrentState:
         assert kept.keys() == self._pass.keys()
         for sequence, rows in kept.items():
             computed = self.after_rows[sequence]
-            if rows > len(computed):
+            if not 0 <= rows <= len(computed):
                 raise RollbackError("rows are kept that the pass did not compute")
             for value in computed[:rows]:
                 self._values[sequence] = value
@@ -97,6 +98,39 @@ class RecurrentState:
         self._checkpoints[sequence][self._lengths[sequence]] = saved["h"]
 
 
+class RecurrentTarget:
+    """Only h = tanh(0.9 h + W x): its next token depends on all it has read, and nothing else."""
+
+    depth = 1
+
+    def __init__(self, vocabulary: int = 160, width: int = 48, context: int = 512) -> None:
+        draw = torch.Generator().manual_seed(12)
+        self.vocabulary, self.width, self.context = vocabulary, width, context
+        embedding = torch.randn(vocabulary, width, generator=draw, dtype=torch.float64)
+        head = torch.randn(vocabulary, width, generator=draw, dtype=torch.float64)
+        self.tables = SharedTables(DenseMatrix(embedding), DenseMatrix(head))
+        self._inner = torch.randn(width, width, generator=draw, dtype=torch.float64) / width**0.5
+
+    def new_state(self) -> RecurrentState:
+        return RecurrentState(self.width)
+
+    def forward(self, rows: Rows, state: RecurrentState, out: PassOutput) -> None:
+        x = run_recurrence(DOUBLE.embed(self.tables.embedding, rows, 1.0), self._inner, state, rows)
+        for column in range(len(out.taps)):
+            DOUBLE.copy(x, out.features[:, column * self.width : (column + 1) * self.width])
+        DOUBLE.head(x[rows.wanted], self.tables.head, into=out.logits)
+
+
+def run_recurrence(x: Tensor, inner: Tensor, state: RecurrentState, rows: Rows) -> Tensor:
+    """h of every row, which is also left with the state for its commit."""
+    for span in rows.spans:
+        h = state.value(span.sequence)
+        for row in range(span.start, span.stop):
+            h = torch.tanh(0.9 * h + inner @ x[row])
+            state.after_rows[span.sequence].append(h)
+    return torch.stack([h for span in rows.spans for h in state.after_rows[span.sequence]])
+
+
 class HybridState(ModelState):
     """A recurrent layer beside a sliding one."""
 
@@ -135,13 +169,7 @@ class HybridTarget:
         sees = Visibility(scale=0.25, window=7)
         x = x + DOUBLE.attend(q[:, None], pages, rows, sees) @ self._out.weight.T
         first = x
-        for span in rows.spans:
-            h = state.recurrent.value(span.sequence)
-            for row in range(span.start, span.stop):
-                h = torch.tanh(0.9 * h + self._inner.weight @ first[row])
-                state.recurrent.after_rows[span.sequence].append(h)
-        recurrent = [h for span in rows.spans for h in state.recurrent.after_rows[span.sequence]]
-        x = x + torch.stack(recurrent)
+        x = x + run_recurrence(first, self._inner.weight, state.recurrent, rows)
         for column, tap in enumerate(out.taps):
             into = out.features[:, column * self.width : (column + 1) * self.width]
             DOUBLE.copy((first, x)[tap], into)

@@ -60,7 +60,7 @@ class Backbone:
         tensors: its weights.
         ops: the back end.
         embedding: [V, H] table the block's rows come from.
-        context: positions to prepare for, at most what the drafter was made for.
+        context: places of text to prepare for; a block reaches beyond them.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Backbone:
         context: int,
     ) -> None:
         self.config = config
-        self.context = min(context, config.sizes.context)
+        self.context = min(context + config.block, config.sizes.context)
         self._ops = ops
         self._embedding = embedding
         self._rope: RopeTable = ops.rope(*rope_table(config.rope, self.context))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import torch
 from torch import Tensor
 
 from draftwalk.draft import Draft, DraftRequest
 from draftwalk.rows import Rows
+from draftwalk.state import check_kept
 
 
 class CountingState:
@@ -29,13 +31,15 @@ class CountingState:
     def begin(self, rows: Rows) -> None:
         """Notes the pass's rows."""
         assert not self._pass, "the last pass was not committed"
+        for span in rows.spans:
+            assert span.context == self._lengths[span.sequence], "rows continue what is committed"
         self._pass = {span.sequence: span.size for span in rows.spans}
 
     def commit(self, kept: Mapping[int, int]) -> None:
         """Counts kept rows."""
         assert kept.keys() == self._pass.keys(), "commit names the sequences of the pass"
+        check_kept(kept, self._pass)
         for sequence, rows in kept.items():
-            assert 0 <= rows <= self._pass[sequence], "kept more rows than the pass had"
             self._lengths[sequence] += rows
         self._pass = {}
 
@@ -55,7 +59,7 @@ class CountingState:
 
     def save(self, sequence: int) -> dict[str, Tensor]:
         """The count as a tensor."""
-        return {"length": Tensor([self._lengths[sequence]])}
+        return {"length": torch.tensor(self._lengths[sequence])}
 
     def load(self, sequence: int, saved: Mapping[str, Tensor]) -> None:
         """Takes the count back."""

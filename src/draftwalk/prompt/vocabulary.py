@@ -64,8 +64,7 @@ class Vocabulary:
     byte_level: bool
 
     def __post_init__(self) -> None:
-        if not self.tokens:
-            raise CheckpointError("the tokenizer has an empty vocabulary")
+        _refuse_empty(self.tokens)
         for index, (token, kind) in enumerate(zip(self.tokens, self.kinds, strict=True)):
             if kind == Kind.BYTE and not BYTE_TOKEN.fullmatch(token):
                 raise CheckpointError(
@@ -92,6 +91,7 @@ def read_vocabulary(metadata: Mapping[str, object], byte_level: bool) -> Vocabul
     """The vocabulary of a GGUF file."""
     refuse_unknown_keys(metadata)
     tokens = read_strings(metadata, PREFIX + "tokens")
+    _refuse_empty(tokens)
     key = PREFIX + "token_type"
     if key in metadata:
         numbers = read_numbers(metadata, key, "iu", len(tokens))
@@ -171,6 +171,11 @@ def read_id(metadata: Mapping[str, object], key: str, size: int) -> int | None:
     if not 0 <= value < size:
         raise CheckpointError(f"{key} is {value}, but the vocabulary has {size} tokens")
     return int(value)
+
+
+def _refuse_empty(tokens: Sequence[str]) -> None:
+    if not tokens:
+        raise CheckpointError("the tokenizer has an empty vocabulary")
 
 
 def _name(value: object) -> str:

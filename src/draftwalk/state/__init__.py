@@ -13,6 +13,7 @@ from typing import Protocol
 
 from torch import Tensor
 
+from draftwalk.errors import RollbackError
 from draftwalk.rows import Rows
 
 PAGE = 64  # places per K/V page: the tile of attention
@@ -66,7 +67,18 @@ def pass_over(state: State, rows: Rows) -> Iterator[dict[int, int]]:
     state.begin(rows)
     try:
         yield kept
+        state.commit(kept)
     except BaseException:
-        state.commit(dict.fromkeys(kept, 0))
+        state.commit({span.sequence: 0 for span in rows.spans})
         raise
-    state.commit(kept)
+
+
+def check_kept(kept: Mapping[int, int], sizes: Mapping[int, int]) -> None:
+    """Whether a commit asks for no more than the pass had, before anything is changed.
+
+    Raises:
+        RollbackError: it keeps rows that were never computed.
+    """
+    for sequence, rows in kept.items():
+        if not 0 <= rows <= sizes[sequence]:
+            raise RollbackError(f"kept {rows} of {sizes[sequence]} rows of slot {sequence}")

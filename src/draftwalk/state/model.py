@@ -32,9 +32,16 @@ class ModelState:
             kind.close(sequence)
 
     def begin(self, rows: Rows) -> None:
-        """Makes room in every kind."""
-        for kind in self.kinds:
-            kind.begin(rows)
+        """Makes room in every kind, or in none."""
+        begun: list[State] = []
+        try:
+            for kind in self.kinds:
+                kind.begin(rows)
+                begun.append(kind)
+        except BaseException:
+            for kind in begun:
+                kind.commit({span.sequence: 0 for span in rows.spans})
+            raise
 
     def commit(self, kept: Mapping[int, int]) -> None:
         """Keeps the same rows in every kind."""

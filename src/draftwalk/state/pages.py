@@ -15,7 +15,7 @@ from torch import Tensor
 
 from draftwalk.errors import RollbackError
 from draftwalk.rows import Rows
-from draftwalk.state import PAGE
+from draftwalk.state import PAGE, check_kept
 
 FREED = -1  # table entry of a page that a window has left behind
 
@@ -90,19 +90,19 @@ class PagedKV:
         for span in rows.spans:
             length = self._lengths[span.sequence]
             assert span.context == length, f"rows continue {span.context}, committed are {length}"
+        for span in rows.spans:
             table = self._tables[span.sequence]
-            for page in range(length // PAGE, len(table)):
+            for page in range(span.context // PAGE, len(table)):
                 self._own(table, page)
-            while len(table) * PAGE < length + span.size:
+            while len(table) * PAGE < span.context + span.size:
                 table.append(self._take())
-            self._pass[span.sequence] = span.size
+        self._pass = {span.sequence: span.size for span in rows.spans}
 
     def commit(self, kept: Mapping[int, int]) -> None:
         """Keeps the first rows of each sequence; frees unused pages and those behind the window."""
         assert kept.keys() == self._pass.keys(), "commit names the sequences of the pass"
+        check_kept(kept, self._pass)
         for sequence, rows in kept.items():
-            if not 0 <= rows <= self._pass[sequence]:
-                raise RollbackError(f"kept {rows} of {self._pass[sequence]} rows")
             self._settle(sequence, self._lengths[sequence] + rows)
         self._pass.clear()
 
@@ -143,16 +143,18 @@ class PagedKV:
     def load(self, sequence: int, saved: Mapping[str, Tensor]) -> None:
         """Opens the sequence with saved pages."""
         layers, page, heads, head_dim = self._shape
-        wanted = (layers, saved["k"].shape[1], page, heads, head_dim)
+        length, freed, pages = int(saved["length"]), int(saved["freed"]), saved["k"].shape[1]
+        wanted = (layers, pages, page, heads, head_dim)
         if saved["k"].shape != wanted or saved["v"].shape != wanted:
             raise RollbackError(f"saved K/V of shape {tuple(saved['k'].shape)} does not fit")
+        if freed + pages != -(-length // PAGE) or freed > self._first_visible(length) // PAGE:
+            raise RollbackError(f"saved K/V of another window than {self.window} does not fit")
         self.open(sequence)
-        table = [FREED] * int(saved["freed"]) + [self._take() for _ in range(wanted[1])]
-        held = table[int(saved["freed"]) :]
+        held = [self._take() for _ in range(pages)]
         self._k[:, held] = saved["k"].to(self._k)
         self._v[:, held] = saved["v"].to(self._v)
-        self._tables[sequence] = table
-        self._lengths[sequence] = int(saved["length"])
+        self._tables[sequence] = [FREED] * freed + held
+        self._settle(sequence, length)
 
     @property
     def bytes(self) -> int:

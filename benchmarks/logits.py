@@ -1,0 +1,58 @@
+"""How far a target's logits are from llama.cpp's on the same GGUF file and text.
+
+    python benchmarks/logits.py MODEL.gguf RECORDING.npz
+
+RECORDING is what `referee/llama_cpp_logits.py MODEL --full RECORDING.npz` wrote: ids [n] and logits
+[n, V]. Prints mean and 99th percentile of the KL divergence, to stderr in words, to stdout as JSON.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from draftwalk.models import open_model
+from draftwalk.ops.torch import TorchOperations
+from draftwalk.rows import Rows, Rowset
+from draftwalk.state import pass_over
+from draftwalk.target import new_output
+from draftwalk.target.load import build_target
+
+CPU = torch.device("cpu")
+CHUNK = 128
+
+
+def logits_of(path: Path, ids: list[int]) -> torch.Tensor:
+    """Logits [n, V] of every position of a text, in fp32."""
+    target = build_target(open_model(path), TorchOperations(CPU, torch.float32), len(ids))
+    state = target.new_state()
+    state.open(0)
+    parts = []
+    for start in range(0, len(ids), CHUNK):
+        rows = Rows.lay_out([Rowset(0, ids[start : start + CHUNK], start)], CPU)
+        out = new_output(rows, (), target.vocabulary, target.width, torch.float32)
+        with pass_over(state, rows) as kept:
+            target.forward(rows, state, out)
+            kept[0] = rows.size
+        parts.append(out.logits)
+    return torch.cat(parts)
+
+
+def main() -> None:
+    """Compares and reports."""
+    model, recording = (Path(argument) for argument in sys.argv[1:])
+    recorded = np.load(recording)
+    mine = logits_of(model, recorded["ids"].tolist()).double().log_softmax(-1)
+    theirs = torch.from_numpy(recorded["logits"]).double().log_softmax(-1)
+    width = min(mine.shape[1], theirs.shape[1])
+    p = theirs[:, :width].exp()
+    divergence = (p * (theirs - mine)[:, :width]).sum(-1)
+    mean, high = float(divergence.mean()), float(divergence.quantile(0.99))
+    print(f"KL mean {mean:.5f}, 99th percentile {high:.5f} of {len(mine)} tokens", file=sys.stderr)
+    print(json.dumps({"model": model.name, "kl_mean": mean, "kl_p99": high}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""What a state cannot do it raises, and a pass that fails leaves everything as it was."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from draftwalk.draft.none import CountingState
+from draftwalk.errors import RollbackError
+from draftwalk.rows import Rows, Rowset
+from draftwalk.state import pass_over
+from draftwalk.state.model import ModelState
+from support.models import CPU
+from support.states import KINDS, TEXT, Probe, assert_as_fresh
+
+
+def started(kind: str) -> Probe:
+    probe = KINDS[kind]()
+    for slot, length in ((0, 10), (1, 5)):
+        probe.state.open(slot)
+        probe.advance({slot: (TEXT[:length], length)})
+    return probe
+
+
+def rows_after(*rowsets: tuple[int, int, int]) -> Rows:
+    """Rows of slots: (slot, context, count)."""
+    return Rows.lay_out([Rowset(slot, [0] * n, context) for slot, context, n in rowsets], CPU)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kept", [{0: 3, 1: 5}, {0: -1, 1: 1}])
+def test_keeping_rows_that_the_pass_did_not_have(kind: str, kept: Mapping[int, int]) -> None:
+    probe = started(kind)
+    probe.state.begin(rows_after((0, 10, 4), (1, 5, 4)))
+    with pytest.raises(RollbackError):
+        probe.state.commit(kept)
+
+
+@pytest.mark.parametrize("kind", ["full", "window 5", "mixed windows", "drafter", "counting"])
+def test_a_refused_commit_changes_nothing(kind: str) -> None:
+    probe = started(kind)
+    with pytest.raises(RollbackError):  # noqa: SIM117
+        with pass_over(probe.state, rows_after((0, 10, 4), (1, 5, 4))) as kept:
+            kept.update({0: 2, 1: 7})
+    assert_as_fresh(kind, probe, 0, TEXT[:10])
+    assert_as_fresh(kind, probe, 1, TEXT[:5])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_order_of_things(kind: str) -> None:
+    state = started(kind).state
+    with pytest.raises(AssertionError):
+        state.commit({0: 0})  # there is no pass
+    with pytest.raises(AssertionError):
+        state.open(1)  # in use
+    with pytest.raises(AssertionError):
+        state.fork(0, 1)
+    state.begin(rows_after((0, 10, 2)))
+    with pytest.raises(AssertionError):
+        state.begin(rows_after((1, 5, 2)))  # the pass before was not committed
+    with pytest.raises(AssertionError):
+        state.commit({0: 0, 1: 0})  # slot 1 is not in it
+    state.commit({0: 0})
+    with pytest.raises(AssertionError):
+        state.commit({0: 0})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("context", [0, 4, 6, 64])
+def test_a_pass_that_does_not_continue_what_is_committed(kind: str, context: int) -> None:
+    probe = started(kind)
+    with pytest.raises(AssertionError):
+        probe.state.begin(rows_after((0, 10, 2), (1, context, 2)))
+    probe.advance({0: (TEXT[10:12], 2), 1: (TEXT[5:6], 1)})  # and the next pass works
+    assert_as_fresh(kind, probe, 0, TEXT[:12])
+    assert_as_fresh(kind, probe, 1, TEXT[:6])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_pass_that_raises_keeps_nothing(kind: str) -> None:
+    probe = started(kind)
+    for error in (ValueError, KeyboardInterrupt):
+        with pytest.raises(error), pass_over(probe.state, rows_after((0, 10, 70))) as kept:
+            kept[0] = 60
+            raise error
+        assert_as_fresh(kind, probe, 0, TEXT[:10])
+    probe.advance({0: (TEXT[10:16], 3)})
+    assert_as_fresh(kind, probe, 0, TEXT[:13])
+
+
+class FullMemory(CountingState):
+    """Has no room for more than 8 rows in a pass."""
+
+    def begin(self, rows: Rows) -> None:
+        if rows.size > 8:
+            raise MemoryError
+        super().begin(rows)
+
+
+def test_one_kind_that_cannot_begin_stops_all() -> None:
+    state = ModelState([CountingState(), FullMemory(), CountingState()])
+    state.open(0)
+    with pytest.raises(MemoryError), pass_over(state, rows_after((0, 0, 9))):
+        pass
+    with pass_over(state, rows_after((0, 0, 8))) as kept:
+        kept[0] = 8
+    assert [kind.length(0) for kind in state.kinds] == [8, 8, 8]

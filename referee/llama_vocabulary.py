@@ -1,4 +1,4 @@
-"""Ask llama.cpp (inside llama-cpp-python) what a GGUF file's tokenizer does; no weights are read."""
+"""Ask llama.cpp (inside llama-cpp-python) what the tokenizer of a GGUF file does."""
 
 from __future__ import annotations
 
@@ -36,9 +36,7 @@ class LlamaVocabulary:
         data = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
         room = len(data) + 16
         ids = (api.llama_token * room)()
-        count = api.llama_tokenize(
-            self._vocabulary, data, len(data), ids, room, add_bos, special
-        )
+        count = api.llama_tokenize(self._vocabulary, data, len(data), ids, room, add_bos, special)
         if count < 0:
             raise RuntimeError(f"llama.cpp cannot tokenize {text!r}")
         return list(ids[:count])
@@ -54,9 +52,7 @@ class LlamaVocabulary:
     def stop_ids(self) -> list[int]:
         """Tokens that end a generation."""
         return [
-            index
-            for index in range(self.size)
-            if api.llama_vocab_is_eog(self._vocabulary, index)
+            index for index in range(self.size) if api.llama_vocab_is_eog(self._vocabulary, index)
         ]
 
 

@@ -1,9 +1,10 @@
 """Record what llama.cpp makes of hostile texts, for made vocabularies and for SmolLM2's.
 
-Run in the referee environment: `python referee/tokenizer_fixtures.py SMOLLM2.gguf [OTHER.gguf ...]`.
-It rewrites `tests/fixtures/smollm2_tokenizer.json.xz` and `tests/fixtures/tokenizer_*.json`; with
-the other files (Gemma's, or the vocabularies that llama.cpp carries) ours is compared on the spot,
-because they are too large or not ours to carry.
+Run in the referee environment, with PYTHONPATH=src:tests:
+`python referee/tokenizer_fixtures.py SMOLLM2.gguf [OTHER.gguf ...]`. It rewrites
+`tests/fixtures/smollm2_tokenizer.json.xz` and `tests/fixtures/tokenizer_*.json`. On the other files
+(Gemma's, or the vocabularies that llama.cpp carries) ours is compared on the spot, because they are
+too large or not ours to carry.
 """
 
 from __future__ import annotations
@@ -16,14 +17,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from fixtures import FIXTURES, ROOT
-from llama_vocabulary import LlamaVocabulary, read_tokenizer, write_tokenizer
-
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
-
 from draftwalk.errors import UserError
 from draftwalk.prompt import tokenizer_from_gguf
 from draftwalk.prompt.pre_tokenizers import PRE_TOKENIZERS
+from fixtures import FIXTURES
+from llama_vocabulary import LlamaVocabulary, read_tokenizer, write_tokenizer
 from support.hostile_texts import hostile_texts
 from support.vocabularies import BYTE_LEVEL, SENTENCEPIECE, byte_level, made, special_texts
 

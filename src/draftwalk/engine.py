@@ -18,6 +18,7 @@ from draftwalk.draft.load import build_drafter
 from draftwalk.draft.none import EmptyDrafter
 from draftwalk.draft.pairing import check_fingerprint, find_packaged_drafter
 from draftwalk.errors import PromptError, UserError
+from draftwalk.fetch import resolve
 from draftwalk.loop import CHUNK, Loop, Step
 from draftwalk.models import open_model
 from draftwalk.ops.torch import TorchOperations
@@ -55,6 +56,7 @@ class Engine:
         target: built from it.
         drafter: proposes; the empty one for plain decoding.
         placement: where they compute.
+        drafter_path: where the drafter came from, if from a file.
     """
 
     def __init__(
@@ -63,10 +65,13 @@ class Engine:
         target: Decoder,
         drafter: Drafter,
         placement: Placement,
+        drafter_path: Path | None = None,
     ) -> None:
         self.checkpoint = checkpoint
         self.target = target
         self.drafter = drafter
+        self.drafter_path = drafter_path
+        self.placement = placement
         self.loop = Loop(
             target,
             drafter,
@@ -75,6 +80,10 @@ class Engine:
             placement.dtype,
             placement.chunk,
         )
+
+    def plain(self) -> Engine:
+        """The same target, sharing its weights, without a drafter."""
+        return Engine(self.checkpoint, self.target, EmptyDrafter(), self.placement)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -113,7 +122,9 @@ class Engine:
             raise PromptError(
                 f"{self.checkpoint.path.name} has no chat template", "give the prompt as plain text"
             )
-        text = self.template.render(messages, True, template_kwargs or {})
+        text = self.template.render(
+            messages, True, template_kwargs or {}, shield=self.tokenizer.shield
+        )
         return self._checked(self.tokenizer.encode_prompt(text, special=True))
 
     def sampling(self, asked: Mapping[str, object] | None = None) -> Sampling:
@@ -228,15 +239,15 @@ class Engine:
 
 
 def load(
-    target: Path,
-    drafter: Path | None = None,
+    target: str | Path,
+    drafter: str | Path | None = None,
     placement: Placement | None = None,
     plain: bool = False,
 ) -> Engine:
     """Loads a target and its drafter.
 
     Args:
-        target: GGUF file or safetensors folder.
+        target: GGUF file, safetensors folder, or a name of the catalogue.
         drafter: the same of a drafter; `None` takes the packaged one that was trained on this
             target's embedding, if there is one.
         placement: where they compute.
@@ -247,17 +258,17 @@ def load(
     """
     placement = placement or Placement()
     ops = TorchOperations(_device(placement.device), placement.dtype)
-    checkpoint = open_model(target)
+    checkpoint = open_model(resolve(target))
     model = build_target(checkpoint, ops, placement.context)
     if plain:
         return Engine(checkpoint, model, EmptyDrafter(), placement)
-    drafter = drafter or find_packaged_drafter(checkpoint)
-    if drafter is None:
+    found = find_packaged_drafter(checkpoint) if drafter is None else resolve(drafter)
+    if found is None:
         return Engine(checkpoint, model, EmptyDrafter(), placement)
-    proposing = open_model(drafter)
+    proposing = open_model(found)
     check_fingerprint(proposing, checkpoint)
     built = build_drafter(proposing, ops, model.tables, model.depth, model.context)
-    return Engine(checkpoint, model, built, placement)
+    return Engine(checkpoint, model, built, placement, found)
 
 
 def _device(name: str) -> torch.device:

@@ -18,7 +18,7 @@ from draftwalk.draft import Draft, Drafter, DraftRequest
 from draftwalk.errors import NumericalError, UserError
 from draftwalk.rows import Rows, Rowset
 from draftwalk.sequence import FinishReason, Request, Sequence
-from draftwalk.state import State, pass_over
+from draftwalk.state import pass_over
 from draftwalk.target import StateT, Target, new_output
 from draftwalk.verify.distribution import supports
 from draftwalk.verify.verdict import Verdict, coupled, rejection
@@ -212,15 +212,21 @@ class Loop(Generic[StateT]):
         return sequence
 
     def _rewind(self, slot: int, length: int) -> int:
-        """Takes target and drafter back to the greatest length that both can reach."""
-        states: tuple[State, State] = (self.state, self.drafter.state)
+        """Takes target and drafter back to the greatest length that both can reach.
+
+        A drafter that stopped at the end of its context goes no further back than it has to.
+        """
+        drafted = self.drafter.state
         while True:
-            reached = min(state.reachable(slot, length) for state in states)
+            reached = self.state.reachable(slot, length)
+            within = min(reached, drafted.length(slot))
+            if drafted.reachable(slot, within) < within:
+                reached = drafted.reachable(slot, within)
             if reached == length:
                 break
             length = reached
-        for state in states:
-            state.truncate(slot, length)
+        self.state.truncate(slot, length)
+        drafted.truncate(slot, min(length, drafted.length(slot)))
         return length
 
     def _draft(self) -> dict[int, Draft]:

@@ -28,7 +28,7 @@ SAMPLINGS = ("greedy", "seeded", "filtered", "penalised")
 CHUNKS = (1, 7, 512)
 BATCHES = (1, 2, 3, 5, 8)
 ARRIVALS = ("together", "one by one")
-SCRIPTS = tuple((n,) for n in range(BLOCK)) + ((5, 0, 3, 1),)
+SCRIPTS = (*((n,) for n in range(BLOCK)), (5, 0, 3, 1))
 
 SAMPLING = {
     "greedy": Sampling(),

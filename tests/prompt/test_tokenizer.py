@@ -123,9 +123,7 @@ def test_streaming_equals_decoding_with_a_space_in_front() -> None:
     for style in ("llama", "gemma"):
         tokenizer = tokenizer_from_gguf(sentencepiece(style))
         ids = tokenizer.encode(" Hello 🦙  日本")
-        stream = TextStream(
-            tokenizer.token_bytes, strip_space=tokenizer.strips_leading_space
-        )
+        stream = TextStream(tokenizer.token_bytes, strip_space=tokenizer.strips_leading_space)
         pieces = []
         for index in ids:
             stream.push(index)
@@ -247,6 +245,18 @@ def test_empty_tokens_are_never_produced() -> None:
     tokenizer = tokenizer_from_gguf(changed(QWEN2, tokens=tokens))
     assert tokenizer.token_bytes(SIZE - 1) == b""
     assert not {SIZE - 1, SIZE - 2} & set(tokenizer.encode("Hello <think>", special=True))
+
+
+def test_user_text_cannot_be_merged_into_a_special_token() -> None:
+    """Where "<s" is a token, llama.cpp merges a typed "<s>" into BOS; here it stays text."""
+    tokens = [*strings(LLAMA, "tokens"), "<s"]
+    kinds = [*LLAMA[KEY + "token_type"], 1]  # type: ignore[misc]
+    scores = [*LLAMA[KEY + "scores"], -1.0]  # type: ignore[misc]
+    metadata = changed(LLAMA, tokens=tokens, token_type=kinds, scores=scores)
+    tokenizer = tokenizer_from_gguf(metadata)
+    assert tokenizer.decode(tokenizer.encode("<s> a")) == "<s> a"
+    assert 1 not in tokenizer.encode("<s> a")
+    assert tokenizer.encode("<s> a", special=True)[0] == 1
 
 
 def test_the_html_tag_ends_nothing() -> None:

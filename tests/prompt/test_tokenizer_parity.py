@@ -1,4 +1,4 @@
-"""Ids, bytes and stop ids equal those that llama.cpp gave (recorded by referee/tokenizer_fixtures.py)."""
+"""Ids, bytes and stop ids equal llama.cpp's, as referee/tokenizer_fixtures.py recorded them."""
 
 from __future__ import annotations
 
@@ -53,6 +53,14 @@ def test_special_tokens_in_user_text_stay_text(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_a_shielded_text_has_the_ids_of_plain_text(name: str) -> None:
+    ours = tokenizer(name)
+    for text, plain, _ in recorded(name)["texts"]:
+        assert isinstance(text, str)
+        assert ours.encode(ours.shield(text), special=True) == plain, text
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_prompts_begin_as_llama_cpp_has_it(name: str) -> None:
     assert tokenizer(name).encode_prompt("a text") == recorded(name)["prompt"]
 
@@ -62,7 +70,7 @@ def test_stop_ids_equal_llama_cpp(name: str) -> None:
     assert sorted(tokenizer(name).stop_ids) == recorded(name)["stop_ids"]
 
 
-@pytest.mark.parametrize("name", (*BYTE_LEVEL, *SENTENCEPIECE))
+@pytest.mark.parametrize("name", [*BYTE_LEVEL, *SENTENCEPIECE])
 def test_bytes_of_every_token_equal_llama_cpp(name: str) -> None:
     ours = tokenizer(name)
     pieces = recorded(name)["pieces"]
@@ -72,7 +80,7 @@ def test_bytes_of_every_token_equal_llama_cpp(name: str) -> None:
         assert ours.token_bytes(index, special=True).hex() == special
 
 
-@pytest.mark.parametrize("name", ("qwen2", "llama-bpe", "gpt-2", *SENTENCEPIECE))
+@pytest.mark.parametrize("name", ["qwen2", "llama-bpe", "gpt-2", *SENTENCEPIECE])
 @given(text=st.text(alphabet=st.characters(codec="utf-8", exclude_characters="▁"), max_size=60))
 def test_decoding_gives_the_text_back(name: str, text: str) -> None:
     ours = tokenizer(name)

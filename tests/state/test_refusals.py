@@ -75,13 +75,18 @@ def test_a_pass_that_does_not_continue_what_is_committed(kind: str, context: int
     assert_as_fresh(kind, probe, 1, TEXT[:6])
 
 
+def break_off(probe: Probe, error: type[BaseException]) -> None:
+    with pass_over(probe.state, rows_after((0, 10, 70))) as kept:
+        kept[0] = 60
+        raise error
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_pass_that_raises_keeps_nothing(kind: str) -> None:
     probe = started(kind)
     for error in (ValueError, KeyboardInterrupt):
-        with pytest.raises(error), pass_over(probe.state, rows_after((0, 10, 70))) as kept:
-            kept[0] = 60
-            raise error
+        with pytest.raises(error):
+            break_off(probe, error)
         assert_as_fresh(kind, probe, 0, TEXT[:10])
     probe.advance({0: (TEXT[10:16], 3)})
     assert_as_fresh(kind, probe, 0, TEXT[:13])

@@ -27,10 +27,10 @@ def expected(kind: str, length: int) -> int:
 
 
 def held(window: int, length: int) -> bool:
-    """Whether the pages that a row at `length` looks back on were kept at LENGTH."""
+    """Whether the pages that a row at `length` looks back on, or goes into, were kept at LENGTH."""
     first_kept_page = (LENGTH - window + 1) // PAGE
-    seen = range(max(0, length - window + 1), length)
-    return all(place // PAGE >= first_kept_page for place in seen)
+    needed = [*range(max(0, length - window + 1), length), *([length] if length % PAGE else [])]
+    return all(place // PAGE >= first_kept_page for place in needed)
 
 
 def long_text(kind: str) -> Probe:

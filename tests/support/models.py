@@ -75,7 +75,16 @@ def drafter_checkpoint(
 ) -> MadeCheckpoint:
     """A random drafter of two or so layers; mostly wrong, which is what lossless tests want."""
     rng = np.random.default_rng(seed)
-    heads, kv_heads, head_dim, mlp, taps_of_kernel, group, rank, candidates = 2, 1, 16, 40, 2, 8, 6, 4
+    heads, kv_heads, head_dim, mlp, taps_of_kernel, group, rank, candidates = (
+        2,
+        1,
+        16,
+        40,
+        2,
+        8,
+        6,
+        4,
+    )
     own: dict[str, object] = {
         "block_size": block,
         "mask_token_id": 3,
@@ -156,7 +165,8 @@ class ScriptedDrafter:
         texts: by slot, prompt and continuation; what the target will say.
         script: right tokens in each step of a sequence, cyclic; the rest of a draft is wrong.
         vocabulary: to be wrong within.
-        length: tokens proposed in a step; 0 entries of `lengths` make empty drafts.
+        lengths: tokens proposed in each step, cyclic; where there are none, all that may be.
+        wrong: the token in place of a right one; by default one more than that.
     """
 
     context = 2**40
@@ -169,7 +179,9 @@ class ScriptedDrafter:
         taps: tuple[int, ...] = (),
         lengths: Sequence[int] = (),
         block: int = BLOCK,
+        wrong: int | None = None,
     ) -> None:
+        self._wrong = wrong
         self.state = CountingState()
         self.taps = taps
         self.block = block
@@ -191,7 +203,8 @@ class ScriptedDrafter:
         tokens = []
         for n in range(min(length, request.limit)):
             truth = text[start + n] if start + n < len(text) else 0
-            tokens.append(truth if n < right else (truth + 1) % self._vocabulary)
+            wrong = (truth + 1) % self._vocabulary if self._wrong is None else self._wrong
+            tokens.append(truth if n < right else wrong)
         q = tuple(Support.certain(token) for token in tokens)
         return Draft(tuple(tokens), q, (1.0,) * len(tokens))
 

@@ -74,7 +74,8 @@ class DrafterProbe:
         self._drafter.observe(rows, self._features[rows.tokens], kept)
 
     def look(self, slot: int) -> Tensor:
-        _, hidden = self._drafter.hidden([DraftRequest(slot, [1], 5, Sampling(), Noise(0))])
+        history = [1] * (self.state.length(slot) + 1)
+        _, hidden = self._drafter.hidden([DraftRequest(slot, history, 5, Sampling(), Noise(0))])
         return hidden
 
 
@@ -137,7 +138,5 @@ def fresh(kind: str, tokens: tuple[int, ...]) -> Tensor:
 def assert_as_fresh(kind: str, probe: Probe, slot: int, tokens: Sequence[int]) -> None:
     """The slot goes on exactly as if it had only ever seen these tokens."""
     assert probe.state.length(slot) == len(tokens)
-    torch.testing.assert_close(
-        probe.look(slot), fresh(kind, tuple(tokens)), rtol=1e-9, atol=1e-9
-    )
+    torch.testing.assert_close(probe.look(slot), fresh(kind, tuple(tokens)), rtol=1e-9, atol=1e-9)
     assert probe.state.length(slot) == len(tokens)

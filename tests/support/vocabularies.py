@@ -57,7 +57,7 @@ def sentencepiece(style: str, seed: int = 2) -> Metadata:
     marks = ["\n", "\n\n", "\n\n\n", "\t\t", "  ", "    ", "[tag]", "<b>"] if gemma else ["<b>"]
     byte_tokens = [f"<0x{byte:02X}>" for byte in range(256)]
     pieces: dict[str, None] = {}
-    for word in (*WORDS, "> </", "<s"):
+    for word in (*WORDS, "> </"):
         spelled = word.replace(" ", "▁")
         merges: dict[str, None] = {}
         for _ in range(2):

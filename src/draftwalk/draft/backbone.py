@@ -90,17 +90,16 @@ class Backbone:
     def observe(
         self, state: AttentionState, rows: Rows, features: Tensor, kept: Mapping[int, int]
     ) -> None:
-        """Injects the features of each span's first `kept` rows as context."""
-        rowsets = [
-            Rowset(
-                span.sequence,
-                range(span.start, span.start + kept[span.sequence]),
-                span.context,
-                "none",
-            )
-            for span in rows.spans
-            if kept[span.sequence]
-        ]
+        """Injects the features of each span's first `kept` rows as context, while they fit in it.
+
+        No block will ever stand behind places that do not.
+        """
+        rowsets = []
+        for span in rows.spans:
+            count = min(kept[span.sequence], self.context - span.context)
+            if count > 0:
+                chosen = range(span.start, span.start + count)
+                rowsets.append(Rowset(span.sequence, chosen, span.context, "none"))
         if not rowsets:
             return
         context = Rows.lay_out(rowsets, self._ops.device)

@@ -64,6 +64,9 @@ class BlockDrafter(ABC):
             requests: who wants drafts.
             block: rows of the blocks; those of training unless a test asks for fewer.
         """
+        for r in requests:
+            behind = len(r.history) - 1 - self.state.length(r.sequence)
+            assert behind == 0, f"the drafter is {behind} rows behind the text"
         masks = [self.config.mask] * ((block or self.block) - 1)
         rowsets = [
             Rowset(r.sequence, [r.history[-1], *masks], self.state.length(r.sequence), "none")

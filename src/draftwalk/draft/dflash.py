@@ -26,19 +26,19 @@ class DFlash(BlockDrafter):
         best, _ = self._ops.top_k(logits, min(CONFIDENCE_TOKENS, logits.shape[1]))
         per_block = len(hidden) // len(requests)
         return [
-            _pick(logits[n * per_block :], best[n * per_block :], request)
-            for n, request in enumerate(requests)
+            _pick(logits[start : start + per_block], best[start : start + per_block], request)
+            for start, request in zip(range(0, len(hidden), per_block), requests, strict=True)
         ]
 
 
 def _pick(logits: Tensor, best: Tensor, request: DraftRequest) -> Draft:
     """Tokens of one block, each with q under the filters, which may look at those before it."""
-    logits = logits[: request.limit].double().nan_to_num(nan=-1e300, posinf=1e300, neginf=-1e300)
+    logits = logits[: request.limit].double()
     tokens: list[int] = []
     q: list[Support] = []
     for n in range(len(logits)):
         (support,) = supports(logits[n : n + 1], request.sampling, [*request.history, *tokens], ())
-        if support.fault is not None:
+        if support.fault is not None:  # unusable logits: the draft ends, the text goes on
             break
         tokens.append(choose(support, request, n))
         q.append(support)

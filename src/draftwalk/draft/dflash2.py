@@ -15,6 +15,7 @@ from draftwalk.draft import Draft, DraftRequest
 from draftwalk.draft.backbone import Backbone
 from draftwalk.draft.block import BlockDrafter
 from draftwalk.draft.choose import choose
+from draftwalk.errors import NumericalError
 from draftwalk.ops import Linear, Matrix, Operations
 from draftwalk.verify.distribution import Support, candidate_support
 
@@ -49,8 +50,8 @@ class DFlash2(BlockDrafter):
         candidates, scores = self.lattice(requests, block)
         per_block = len(candidates) // len(requests)
         return [
-            _walk(candidates[n * per_block :], scores[n * per_block :], request)
-            for n, request in enumerate(requests)
+            _walk(candidates[start : start + per_block], scores[start : start + per_block], request)
+            for start, request in zip(range(0, len(scores), per_block), requests, strict=True)
         ]
 
     def lattice(
@@ -68,17 +69,17 @@ class DFlash2(BlockDrafter):
 
 def _walk(candidates: Tensor, scores: Tensor, request: DraftRequest) -> Draft:
     """One path of at most `limit` tokens, with q and the transition's own probability."""
-    scores = scores.nan_to_num(nan=-1e300, posinf=1e300, neginf=-1e300)
     tokens: list[int] = []
     q: list[Support] = []
     confidence: list[float] = []
     predecessor = 0
     for n in range(min(request.limit, len(candidates))):
         row = scores[n, predecessor]
-        support = candidate_support(
-            candidates[n], row, request.sampling, [*request.history, *tokens]
-        )
-        if support.fault is not None:
+        try:
+            support = candidate_support(
+                candidates[n], row, request.sampling, [*request.history, *tokens]
+            )
+        except NumericalError:  # unusable scores: the draft ends, the text goes on
             break
         token = choose(support, request, n)
         predecessor = int(torch.nonzero(candidates[n] == token)[0])

@@ -26,11 +26,11 @@ _ATTEMPTS = 4  # that bring nothing new, in a row
 _PAUSE = 0.3  # seconds between them
 
 
-class _Interrupted(Exception):
+class _InterruptedError(Exception):
     """The connection ended before the file did."""
 
 
-class _Useless(Exception):
+class _UselessPartError(Exception):
     """What is on disk cannot be continued."""
 
 
@@ -79,11 +79,16 @@ def _complete(link: Link, wanted: Wanted, partial: Path, progress: Progress) -> 
         try:
             _continue(link, wanted, partial, before, progress)
             return
-        except _Useless:
+        except _UselessPartError:
             partial.unlink()
             failures += 1
             reason = "the server does not continue it"
-        except (_Interrupted, TimeoutError, ConnectionError, http.client.HTTPException) as error:
+        except (
+            _InterruptedError,
+            TimeoutError,
+            ConnectionError,
+            http.client.HTTPException,
+        ) as error:
             gained = partial.exists() and partial.stat().st_size > before
             failures = 0 if gained else failures + 1
             reason = str(error) or type(error).__name__
@@ -115,12 +120,12 @@ def _continue(link: Link, wanted: Wanted, partial: Path, start: int, progress: P
         if error.code == 416 and start:
             if error.headers.get("Content-Range") == f"bytes */{start}":
                 return  # it is whole already
-            raise _Useless from None
+            raise _UselessPartError from None
         raise
     with response:
         continued = response.status == 206
         if continued and not _continues(response, start):
-            raise _Useless
+            raise _UselessPartError
         length = response.headers.get("Content-Length")
         done = start if continued else 0
         total = done + int(length) if length is not None and length.isdecimal() else None
@@ -129,7 +134,7 @@ def _continue(link: Link, wanted: Wanted, partial: Path, start: int, progress: P
         with partial.open("ab" if continued else "wb") as file:
             done = _copy(response, file, done, total, wanted, progress)
     if total is not None and done < total:
-        raise _Interrupted(f"the connection ended at byte {done} of {total}")
+        raise _InterruptedError(f"the connection ended at byte {done} of {total}")
 
 
 def _continues(response: http.client.HTTPResponse, start: int) -> bool:

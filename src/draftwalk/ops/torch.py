@@ -151,7 +151,7 @@ class TorchOperations:
                 present = present & (ancestor >= 0)
                 ancestor = ancestor.clamp(min=0)
             kernel = base[side, tap].view(groups, -1) + coefficients[:, tap, :, None]
-            out = out + kernel.view(rows.size, width) * x[ancestor] * present[:, None]
+            out = out + kernel.view(rows.size, width) * torch.where(present[:, None], x[ancestor], 0)
         return out if residual is None else residual + out
 
     def gather(self, x: Tensor, index: Tensor) -> Tensor:
@@ -181,15 +181,15 @@ class TorchOperations:
     def top_k(self, logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Greatest logits; torch's own top-k leaves ties open, so they are settled by id."""
         logits = logits.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
-        least = logits.topk(k, dim=-1).values[:, -1:]
-        above = logits > least
-        tied = logits == least
-        room = k - above.sum(-1, keepdim=True)
-        chosen = above | (tied & (tied.cumsum(-1) <= room))
-        ids = chosen.nonzero()[:, 1].view(-1, k)
-        order = logits.gather(-1, ids).argsort(dim=-1, descending=True, stable=True)
-        ids = ids.gather(-1, order)
-        return logits.gather(-1, ids), ids
+        values, ids = logits.topk(k, dim=-1)
+        least = values[:, -1:]
+        if bool(((logits >= least).sum(-1) > k).any()):  # ties at the edge, which are rare
+            above, tied = logits > least, logits == least
+            room = k - above.sum(-1, keepdim=True)
+            ids = (above | (tied & (tied.cumsum(-1) <= room))).nonzero()[:, 1].view(-1, k)
+        ids = ids.sort(dim=-1).values
+        values, order = logits.gather(-1, ids).sort(dim=-1, descending=True, stable=True)
+        return values, ids.gather(-1, order)
 
     def argmax(self, logits: Tensor) -> Tensor:
         """Greatest logit, the lowest id of equals."""
@@ -263,8 +263,15 @@ def _keys(kv: LayerPages | PlainKV, span: Span, sees: Visibility) -> tuple[Tenso
 
 
 def _attend_span(q: Tensor, k: Tensor, v: Tensor, visible: Tensor, sees: Visibility) -> Tensor:
-    """Grouped attention of [T, N, D] over [S, G, D] keys, softmax in at least fp32."""
+    """Grouped attention of [T, N, D] over [S, G, D] keys, softmax in at least fp32.
+
+    A row must not notice what it cannot see, and nought times infinity is no nought: values that
+    are not finite are left out, and named as NaN in the rows that do see them.
+    """
     rows, heads, head_dim = q.shape
+    finite = v.isfinite().flatten(1).all(-1)
+    spoiled = (visible & ~finite).any(-1)
+    v = torch.where(finite[:, None, None], v, 0)
     groups = k.shape[1]
     grouped = q.view(rows, groups, heads // groups, head_dim).permute(1, 2, 0, 3)
     keys = k.to(q).permute(1, 2, 0)[:, None]
@@ -278,4 +285,5 @@ def _attend_span(q: Tensor, k: Tensor, v: Tensor, visible: Tensor, sees: Visibil
     else:
         weights = scores.softmax(-1)
     out = weights.to(q) @ v.to(q).permute(1, 0, 2)[:, None]
-    return out.permute(2, 0, 1, 3).reshape(rows, heads, head_dim)
+    out = out.permute(2, 0, 1, 3).reshape(rows, heads, head_dim)
+    return out.masked_fill(spoiled[:, None, None], torch.nan)

@@ -12,8 +12,8 @@ from typing import Any
 
 from jinja2.runtime import Context
 
-MOST_BITS = 4096  # of an integer
-CHARACTERS_PER_ENTRY = 8  # a container may have an eighth as many entries as a text characters
+MOST_BITS = 256  # of an integer
+ENTRY = 32  # characters that an entry of a container, or any other value, counts for
 _CONTAINERS = (list, tuple, set, frozenset, KeysView, ValuesView, ItemsView)
 
 
@@ -60,20 +60,20 @@ class Budget:
         if isinstance(value, str):
             self.room(len(value))
             return len(value)
-        entries, characters, stack = 0, 0, [value]
+        size, stack = 0, [value]
         while stack:
             item = stack.pop()
-            entries += 1
+            size += ENTRY
             if isinstance(item, str | bytes):
-                characters += len(item)
+                size += len(item)
             elif isinstance(item, dict):
                 stack.extend(item)
                 stack.extend(item.values())
             elif isinstance(item, _CONTAINERS):
                 stack.extend(item)
-            if characters + CHARACTERS_PER_ENTRY * (entries + len(stack)) > self._size:
+            if size + ENTRY * len(stack) > self._size:
                 self.room(self._size + 1)
-        return entries + characters
+        return size
 
 
 class BudgetContext(Context):

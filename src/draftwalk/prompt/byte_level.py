@@ -58,6 +58,10 @@ class ByteLevelEncoder:
         steps.append(ByteLevel(add_prefix_space=False, use_regex=False))
         self._library.pre_tokenizer = Chain(steps)
 
+    def shield(self, text: str) -> str:
+        """See `Tokenizer.shield`."""
+        return self._splitter.shield(text)
+
     def encode(self, text: str, special: bool) -> list[int]:
         """Ids of a text; see `Tokenizer.encode`."""
         ids: list[int] = []

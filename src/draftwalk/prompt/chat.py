@@ -19,7 +19,7 @@ from jinja2.exceptions import SecurityError, TemplateError, TemplateSyntaxError
 
 from draftwalk.errors import PromptError
 from draftwalk.prompt.budget import Budget, BudgetContext, LimitError
-from draftwalk.prompt.messages import Message, Plain, plain_messages, plain_value
+from draftwalk.prompt.messages import Message, Plain, Shield, plain_messages, plain_value
 from draftwalk.prompt.rewrite import with_checks
 from draftwalk.prompt.sandbox import Sandbox
 from draftwalk.prompt.template_filters import filters, originals
@@ -62,6 +62,7 @@ class ChatTemplate:
         add_generation_prompt: bool = True,
         template_kwargs: Mapping[str, object] | None = None,
         tools: Sequence[Mapping[str, object]] | None = None,
+        shield: Shield = str,
     ) -> str:
         """The text of a conversation.
 
@@ -70,10 +71,12 @@ class ChatTemplate:
             add_generation_prompt: the text ends where the assistant's answer begins.
             template_kwargs: further variables of the template, such as `enable_thinking`.
             tools: functions that the model may call, as JSON schemas.
+            shield: goes over every text of messages and tools before they are rendered; with
+                `Tokenizer.shield` special tokens that a user types stay text.
         """
         values = _variables(template_kwargs or {})
-        values["messages"] = plain_messages(messages)
-        values["tools"] = None if tools is None else plain_value("tools", tools)
+        values["messages"] = plain_messages(messages, shield)
+        values["tools"] = None if tools is None else plain_value("tools", tools, shield)
         values["documents"] = None
         values["add_generation_prompt"] = add_generation_prompt
         values["bos_token"] = self._bos

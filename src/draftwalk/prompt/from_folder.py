@@ -12,6 +12,7 @@ from draftwalk.prompt.library import (
     decoder_steps,
     library_vocabulary,
     load_library,
+    special_splitter,
     strips_one_space,
 )
 from draftwalk.prompt.spelling import Spelling
@@ -63,8 +64,8 @@ def tokenizer_from_json(
     vocabulary = library_vocabulary(library, content)
     ids = {text: index for index, text in enumerate(vocabulary.tokens) if text}
     bos_id, eos_id = (_special(config, name, ids) for name in ("bos_token", "eos_token"))
-    encoder = LibraryEncoder(library)
     named = {} if eos_id is None else {"eos_token_id": eos_id}
+    encoder = LibraryEncoder(library, special_splitter(vocabulary))
     return Tokenizer(
         encoder=encoder,
         spelling=Spelling(vocabulary),

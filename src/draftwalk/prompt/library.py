@@ -13,6 +13,7 @@ from threading import Lock
 from tokenizers import Tokenizer as Library
 
 from draftwalk.errors import CheckpointError
+from draftwalk.prompt.special import SHIELD, SpecialSplitter
 from draftwalk.prompt.vocabulary import BYTE_TOKEN, Kind, Vocabulary
 
 _MOST_HOLES = 1 << 16  # unused ids a vocabulary may have before its ids are not believed
@@ -23,16 +24,30 @@ class LibraryEncoder:
 
     Args:
         library: the tokenizer, as the file describes it.
+        splitter: finds special tokens in a shielded text, which the library would not understand.
     """
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, splitter: SpecialSplitter) -> None:
         library.no_truncation()
         library.no_padding()
         self._library = library
+        self._splitter = splitter
         self._lock = Lock()
 
     def encode(self, text: str, special: bool) -> list[int]:
         """Ids of a text; see `Tokenizer.encode`."""
+        if not special or SHIELD not in text:
+            return self._encode(text, special)
+        ids: list[int] = []
+        for part in self._splitter.split(text, special=True):
+            ids += [part] if isinstance(part, int) else self._encode(part, special=False)
+        return ids
+
+    def shield(self, text: str) -> str:
+        """See `Tokenizer.shield`."""
+        return self._splitter.shield(text)
+
+    def _encode(self, text: str, special: bool) -> list[int]:
         with self._lock:  # whether special tokens stay text is a switch of the library's object
             self._library.encode_special_tokens = not special
             return self._library.encode(text, add_special_tokens=False).ids
@@ -80,6 +95,13 @@ def library_vocabulary(library: Library, content: Mapping[str, object]) -> Vocab
     for index, token in library.get_added_tokens_decoder().items():
         kinds[index] = Kind.CONTROL if token.special else Kind.USER_DEFINED
     return Vocabulary(tokens, kinds, _is_byte_level(content))
+
+
+def special_splitter(vocabulary: Vocabulary) -> SpecialSplitter:
+    """Finds the tokens that the file adds to its model's vocabulary."""
+    added = (Kind.CONTROL, Kind.UNKNOWN, Kind.USER_DEFINED)
+    kinds = {i: Kind(kind) for i, kind in enumerate(vocabulary.kinds) if kind in added}
+    return SpecialSplitter(vocabulary.tokens, kinds)
 
 
 def _is_byte_level(content: Mapping[str, object]) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from draftwalk.errors import PromptError
 
 Plain = str | int | float | bool | None | list["Plain"] | dict[str, "Plain"]
+Shield = Callable[[str], str]
 _DEEPEST = 64
 
 
@@ -24,16 +25,23 @@ class Message:
     content: str
 
 
-def plain_messages(messages: Sequence[Message | Mapping[str, object]]) -> list[Plain]:
-    """The messages as the lists and dictionaries that templates know."""
+def plain_messages(
+    messages: Sequence[Message | Mapping[str, object]], shield: Shield = str
+) -> list[Plain]:
+    """The messages as the lists and dictionaries that templates know.
+
+    Args:
+        messages: what was said.
+        shield: goes over every text in them, roles and keys excepted.
+    """
     if isinstance(messages, str | bytes | Mapping | Message):
         raise PromptError("messages must be a list of messages")
     if not messages:
         raise PromptError("there are no messages", "give at least one")
-    return [_plain_message(number, message) for number, message in enumerate(messages)]
+    return [_plain_message(number, message, shield) for number, message in enumerate(messages)]
 
 
-def _plain_message(number: int, message: Message | Mapping[str, object]) -> Plain:
+def _plain_message(number: int, message: Message | Mapping[str, object], shield: Shield) -> Plain:
     name = f"message {number}"
     if isinstance(message, Message):
         message = {"role": message.role, "content": message.content}
@@ -42,13 +50,13 @@ def _plain_message(number: int, message: Message | Mapping[str, object]) -> Plai
     role = message.get("role")
     if not isinstance(role, str) or not role:
         raise PromptError(f"{name} needs a role such as 'user', not {role!r}")
-    plain = plain_value(name, message)
+    plain = plain_value(name, message, shield)
     assert isinstance(plain, dict), "made of a mapping"
-    plain["content"] = _content(name, message)
-    return plain
+    content = _content(name, message)
+    return plain | {"role": role, "content": None if content is None else shield(content)}
 
 
-def _content(name: str, message: Mapping[str, object]) -> Plain:
+def _content(name: str, message: Mapping[str, object]) -> str | None:
     """The text; parts of a multi-part content are lines. Only a tool call may come without text."""
     content = message.get("content")
     if isinstance(content, str):
@@ -70,16 +78,18 @@ def _part(name: str, part: object) -> str:
     return text
 
 
-def plain_value(name: str, value: object, depth: int = 0) -> Plain:
-    """A value as JSON could have brought it; anything else is refused."""
+def plain_value(name: str, value: object, shield: Shield = str, depth: int = 0) -> Plain:
+    """A value as JSON could have brought it, its texts shielded; anything else is refused."""
     if depth > _DEEPEST:
         raise PromptError(f"{name} is nested deeper than {_DEEPEST} levels")
-    if value is None or isinstance(value, str | bool | int | float):
+    if isinstance(value, str):
+        return shield(value)
+    if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, list | tuple):
-        return [plain_value(name, item, depth + 1) for item in value]
+        return [plain_value(name, item, shield, depth + 1) for item in value]
     if isinstance(value, Mapping):
         if not all(isinstance(key, str) for key in value):
             raise PromptError(f"{name} has a key that is not a string")
-        return {key: plain_value(name, item, depth + 1) for key, item in value.items()}
+        return {key: plain_value(name, item, shield, depth + 1) for key, item in value.items()}
     raise PromptError(f"{name} holds a {type(value).__name__}, which no template can use")

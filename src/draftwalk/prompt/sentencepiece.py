@@ -54,6 +54,10 @@ class SentencePieceEncoder:
         self._word_end = _word_end(ids)
         self._remembered = lru_cache(_REMEMBERED)(self._merge)
 
+    def shield(self, text: str) -> str:
+        """See `Tokenizer.shield`."""
+        return self._splitter.shield(text)
+
     def encode(self, text: str, special: bool) -> list[int]:
         """Ids of a text; see `Tokenizer.encode`."""
         ids: list[int] = []

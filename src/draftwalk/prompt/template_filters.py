@@ -6,7 +6,6 @@ asked for before they make anything. Filters that no chat template needs are lef
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from collections.abc import (
@@ -24,7 +23,7 @@ from jinja2 import Environment, pass_context
 from jinja2.filters import FILTERS
 from jinja2.runtime import Context, Undefined
 
-from draftwalk.prompt.budget import Budget, LimitError, budget_of
+from draftwalk.prompt.budget import ENTRY, Budget, LimitError, budget_of
 
 ORDINARY = (
     *("abs", "attr", "capitalize", "count", "d", "default", "dictsort", "e", "escape", "first"),
@@ -49,14 +48,11 @@ def filters(plain: Environment) -> dict[str, Filter]:
     """
     ordinary = {name: _within_limits(plain, name) for name in ORDINARY}
     own: dict[str, Filter] = {
-        "batch": batch,
-        "center": center,
         "format": format_percent,
         "indent": indent,
         "join": join,
         "replace": replace,
         "round": round_number,
-        "slice": slice_evenly,
         "string": string,
         "sum": total,
         "tojson": to_json,
@@ -92,7 +88,7 @@ def _collected(budget: Budget, items: Iterable[object]) -> list[object]:
     collected, weight = [], 0
     for item in items:
         budget.step()
-        weight += 1 + budget.weigh(item)
+        weight += ENTRY + budget.weigh(item)
         budget.room(weight)
         collected.append(item)
     return collected
@@ -160,28 +156,17 @@ def replace_text(budget: Budget, text: str, old: str, new: str, count: int = -1)
 
 
 @pass_context
-def center(context: Context, value: object, width: int = 80) -> str:
-    """The text in the middle of a field."""
-    budget = budget_of(context)
-    budget.room(width)
-    return text_of(budget, value).center(width)
-
-
-@pass_context
 def indent(
     context: Context, s: object, width: int | str = 4, first: bool = False, blank: bool = False
 ) -> str:
     """The text with its lines moved to the right."""
     budget = budget_of(context)
-    text = text_of(budget, s)
-    lines = text.splitlines() or [""]
-    if text.endswith(("\n", "\r")):
-        lines.append("")
-    budget.room(len(text) + len(lines) * (len(width) if isinstance(width, str) else width))
+    lines = (text_of(budget, s) + "\n").splitlines()
+    size = sum(map(len, lines)) + len(lines)
+    budget.room(size + len(lines) * (len(width) if isinstance(width, str) else width))
     prefix = width if isinstance(width, str) else " " * width
     moved = [prefix + line if line or blank else line for line in lines[1:]]
-    start = prefix + lines[0] if first and (lines[0] or blank) else lines[0]
-    return "\n".join([start, *moved])
+    return "\n".join([prefix + lines[0] if first else lines[0], *moved])
 
 
 @pass_context
@@ -228,38 +213,6 @@ def round_number(value: float, precision: int = 0, method: str = "common") -> fl
     scale = 10.0**precision
     whole = value * scale // 1 if method == "floor" else -(-value * scale // 1)
     return float(whole / scale)
-
-
-@pass_context
-def batch(
-    context: Context, value: Iterable[object], linecount: int, fill_with: object = None
-) -> Iterator[list[object]]:
-    """The items in rows of equal length."""
-    budget_of(context).room(linecount)
-    return iter(_rows(list(value), linecount, fill_with))
-
-
-def _rows(items: list[object], width: int, fill_with: object) -> list[list[object]]:
-    rows = [items[i : i + width] for i in range(0, len(items), width)]
-    if rows and fill_with is not None:
-        rows[-1] += [fill_with] * (width - len(rows[-1]))
-    return rows
-
-
-@pass_context
-def slice_evenly(
-    context: Context, value: Iterable[object], slices: int, fill_with: object = None
-) -> Iterator[list[object]]:
-    """The items in a number of columns."""
-    budget_of(context).room(slices)
-    items = list(value)
-    size, extra = divmod(len(items), slices)
-    ends = [0, *itertools.accumulate(size + (number < extra) for number in range(slices))]
-    columns = [items[start:end] for start, end in itertools.pairwise(ends)]
-    if fill_with is not None and extra:
-        for column in columns[extra:]:
-            column.append(fill_with)
-    return iter(columns)
 
 
 @pass_context

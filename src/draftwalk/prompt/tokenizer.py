@@ -19,6 +19,10 @@ class Encoder(Protocol):
         """Ids of a text, without anything added at its ends."""
         ...
 
+    def shield(self, text: str) -> str:
+        """The text, so marked that no special token is found in it."""
+        ...
+
 
 @dataclass(frozen=True)
 class Tokenizer:
@@ -58,6 +62,13 @@ class Tokenizer:
                 needs it. Otherwise they stay text, whatever a user writes.
         """
         return self.encoder.encode(_whole_characters(text), special)
+
+    def shield(self, text: str) -> str:
+        """A user's text, marked so that special tokens typed in it stay text when it is rendered.
+
+        Only `encode` with `special=True` understands the marks, and it takes them out again.
+        """
+        return self.encoder.shield(_whole_characters(text))
 
     def encode_prompt(self, text: str, special: bool = False) -> list[int]:
         """Ids of a prompt, with BOS in front if the file wants it and the text does not have it."""

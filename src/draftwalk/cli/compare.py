@@ -1,0 +1,89 @@
+"""The same prompt with the drafter and without: are the texts equal, and is it faster?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
+
+from draftwalk.cli.answer import Asked
+from draftwalk.cli.output import answer_one
+from draftwalk.cli.verb import say
+from draftwalk.engine import Engine
+from draftwalk.result import Result
+
+ROUNDS = 3
+_WARM_UP = 8  # tokens
+
+
+def compare(engine: Engine, ids: Sequence[int], asked: Asked) -> bool:
+    """Answers alternately with and without the drafter, and prints what came out.
+
+    Before that, both answer a few tokens that are not counted. Returns whether no answer failed;
+    unequal texts are told, not failed: in fp32 a near-tie may fall either way.
+    """
+    plain = engine.plain()
+    warm = replace(asked, limits=replace(asked.limits, max_tokens=_WARM_UP))
+    for one in (engine, plain):
+        answer_one(one, ids, warm)
+    first = answer_one(engine, ids, asked, lambda step: _show(step.text))
+    _show("\n")
+    if first.seed is not None:
+        asked = replace(asked, sampling=replace(asked.sampling, seed=first.seed))
+    drafted, undrafted = [first], [answer_one(plain, ids, asked)]
+    for _ in range(ROUNDS - 1):
+        drafted.append(answer_one(engine, ids, asked))
+        undrafted.append(answer_one(plain, ids, asked))
+    for line in _findings(engine, drafted, undrafted):
+        _show(f"{line}\n")
+    failed = [result.error for result in (*drafted, *undrafted) if result.error is not None]
+    for error in failed[:1]:
+        say(f"error: {error}")
+    return not failed
+
+
+def _findings(engine: Engine, drafted: list[Result], undrafted: list[Result]) -> list[str]:
+    with_drafter, without = _speed(drafted), _speed(undrafted)
+    timings = drafted[0].timings
+    target, drafter = engine.checkpoint.path.name, engine.drafter_path
+    ratio = f"{with_drafter / without:.2f}" if without else "unknown"
+    return [
+        "",
+        f"target              {target}",
+        f"drafter             {'none' if drafter is None else drafter.name}",
+        f"tokens              {len(drafted[0].tokens)}",
+        f"acceptance length   {timings.acceptance_length:.2f} (bonus token included, over "
+        f"{timings.verify_n} verified drafts)",
+        f"with drafter        {with_drafter:.1f} tokens/s",
+        f"plain decoding      {without:.1f} tokens/s",
+        f"ratio               {ratio}",
+        f"texts               {_agreement(drafted, undrafted)}",
+        f"(medians of {ROUNDS} alternating runs after a warm-up; the prompt's time is not in them)",
+    ]
+
+
+def _speed(results: list[Result]) -> float:
+    return median(result.timings.predicted_per_second for result in results)
+
+
+def _agreement(drafted: list[Result], undrafted: list[Result]) -> str:
+    """Whether all runs gave the same tokens, and if not, where the first two part."""
+    reference = undrafted[0].tokens
+    for result in (*drafted, *undrafted[1:]):
+        if result.tokens != reference:
+            pairs = zip(result.tokens, reference, strict=False)
+            same = next(
+                (n for n, (a, b) in enumerate(pairs) if a != b),
+                min(len(result.tokens), len(reference)),
+            )
+            return (
+                f"DIFFERENT from token {same + 1} on (in floating point a near-tie can fall "
+                "either way; --dtype float64 has none of that)"
+            )
+    return f"equal, token for token, in all {len(drafted) + len(undrafted)} runs"
+
+
+def _show(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()

@@ -1,0 +1,127 @@
+"""What is understood of a drafter, and of how it belongs to a target."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import torch
+
+from draftwalk.cli.facts import Facts, stored
+from draftwalk.cli.sizing import META, Sizing, state_bytes
+from draftwalk.draft.config import DrafterConfig
+from draftwalk.draft.dialect import FINGERPRINT_KEY
+from draftwalk.draft.export import embedding_fingerprint
+from draftwalk.draft.load import build_drafter, read_config
+from draftwalk.draft.pairing import EMBEDDING
+from draftwalk.engine import Placement
+from draftwalk.ops.torch import DenseMatrix
+from draftwalk.target import SharedTables
+from draftwalk.target.load import build_target
+from draftwalk.weights import Checkpoint, GgufCheckpoint
+
+_FEATURES = "fc.weight"  # joins the target's features: only drafters have it
+_SELECTOR = "candidate_selector."
+
+
+def is_drafter(checkpoint: Checkpoint) -> bool:
+    """Told by what it is made of."""
+    return _FEATURES in checkpoint.tensors and EMBEDDING not in checkpoint.tensors
+
+
+def drafter_facts(checkpoint: Checkpoint, placement: Placement) -> Facts:
+    """Builds the drafter without memory, over tables of a target of its sizes, and tells about it.
+
+    Raises:
+        UserError: it cannot be used.
+    """
+    config = read_config(checkpoint)
+    ops = Sizing(placement.dtype)
+    shape = (config.sizes.vocabulary, config.sizes.width)
+    table = DenseMatrix(torch.empty(shape, dtype=placement.dtype, device=META))
+    tables, depth = SharedTables(table, table), max(config.taps) + 1
+    drafter = build_drafter(checkpoint, ops, tables, depth, placement.context)
+    tokens = drafter.context
+    return {
+        "file": str(checkpoint.path),
+        "role": "drafter",
+        "container": checkpoint.container,
+        "kind": "DFlash" if config.selector is None else "DFlash2",
+        "block": config.block,
+        "taps": ", ".join(map(str, config.taps)),
+        "mask_token": config.mask,
+        "layers": config.sizes.depth,
+        "attention": _windows(config),
+        "width": config.sizes.width,
+        "target_width": config.target_width,
+        "vocabulary": config.sizes.vocabulary,
+        "own_embedding": "embed_tokens.weight" in checkpoint.tensors,
+        "own_head": "lm_head.weight" in checkpoint.tensors,
+        **_selector(checkpoint, config, placement),
+        "stored": stored(checkpoint.tensors.values()),
+        "memory": {
+            "dtype": str(placement.dtype).removeprefix("torch."),
+            "weights_bytes": ops.weights,
+            "tokens": tokens,
+            "kv_bytes": state_bytes(drafter.state, tokens),
+        },
+    }
+
+
+def pairing_facts(target: Checkpoint, drafter: Checkpoint, placement: Placement) -> Facts:
+    """How the two fit.
+
+    Raises:
+        UserError: they do not.
+    """
+    ops = Sizing(placement.dtype)
+    decoder = build_target(target, ops, placement.context)
+    config = read_config(drafter)
+    build_drafter(drafter, ops, decoder.tables, decoder.depth, decoder.context)
+    return {
+        "vocabulary": f"{config.sizes.vocabulary} in both",
+        "width": f"{decoder.width} in both",
+        "taps": f"layers {', '.join(map(str, config.taps))} of {decoder.depth} (0 is the first)",
+        "trained_on_this_embedding": _fingerprint(target, drafter),
+    }
+
+
+def _fingerprint(target: Checkpoint, drafter: Checkpoint) -> bool | str:
+    wanted = drafter.metadata.get(FINGERPRINT_KEY) if isinstance(drafter, GgufCheckpoint) else None
+    if wanted is None:
+        return "the drafter does not say"
+    return wanted == embedding_fingerprint(target.tensors[EMBEDDING])
+
+
+def _windows(config: DrafterConfig) -> Facts:
+    kinds = Counter(
+        f"{'full' if window is None else f'window {window}'}, {'causal' if causal else 'two-way'}"
+        for window, causal in zip(config.windows, config.causal, strict=True)
+    )
+    return {kind: f"in {layers} layers" for kind, layers in kinds.items()}
+
+
+def _selector(checkpoint: Checkpoint, config: DrafterConfig, placement: Placement) -> Facts:
+    """The selector: what was learned, what the file stores, what is read in a step, apart."""
+    selector = config.selector
+    if selector is None:
+        return {}
+    raw = [raw for name, raw in checkpoint.tensors.items() if name.startswith(_SELECTOR)]
+    rank, width, itemsize = selector.rank, config.sizes.width, placement.dtype.itemsize
+    factored = f"{_SELECTOR}predecessor_factor" in checkpoint.tensors
+    values = sum(one.size for one in raw)
+    gate, tables = rank * width, 2 * config.sizes.vocabulary * rank
+    drafted = config.block - 1
+    read_rows = selector.candidates * drafted + selector.candidates * (drafted - 1) + 1
+    return {
+        "convolution": {"taps": selector.taps, "channels_per_group": selector.group},
+        "selector": {
+            "candidates": selector.candidates,
+            "rank": rank,
+            "tables": "factors of the target's embedding" if factored else "whole",
+            "learned_values": values,
+            "table_values": tables,
+            "stored_bytes": sum(one.bytes for one in raw),
+            "resident_bytes": (gate + tables) * itemsize,
+            "read_per_step_bytes": (gate + read_rows * rank) * itemsize,
+        },
+    }

@@ -1,0 +1,52 @@
+"""From options to an engine."""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+
+from draftwalk.cli.options import NO_DRAFTER, ModelOptions, PlaceOptions, StoreOptions
+from draftwalk.cli.progress import downloading
+from draftwalk.engine import DEFAULT_CONTEXT, Engine, Placement, load
+from draftwalk.fetch import Store, resolve
+
+_MOST = 2**31 - 1  # a context that any model limits
+
+
+def placement(options: PlaceOptions) -> Placement:
+    """Where models compute."""
+    dtype = {
+        "float32": torch.float32,
+        "float64": torch.float64,
+        "bfloat16": torch.bfloat16,
+        "float16": torch.float16,
+    }[options.dtype.value]
+    context = DEFAULT_CONTEXT if options.ctx_size is None else options.ctx_size or _MOST
+    return Placement(options.device, dtype, context)
+
+
+def open_engine(models: ModelOptions, place: PlaceOptions, where: StoreOptions) -> Engine:
+    """Loads the target and the drafter that are asked for."""
+    if place.threads is not None:
+        torch.set_num_threads(place.threads)
+    plain = models.model_draft == NO_DRAFTER
+    with downloading() as progress:
+        store = Store(where.cache_dir, where.offline, progress)
+        target = resolve(models.model, store)
+        named = None if plain else models.model_draft
+        drafter = None if named is None else resolve(named, store)
+    engine = load(target, drafter, placement(place), plain)
+    if place.ctx_size is not None and place.ctx_size > engine.context:
+        warnings.warn(
+            f"-c {place.ctx_size} is more than {target.name} was made for; "
+            f"{engine.context} are used",
+            stacklevel=1,
+        )
+    if not plain and engine.drafter.block == 1:
+        warnings.warn(
+            f"no packaged drafter was trained for {target.name}, so it decodes plainly; "
+            "-md FILE gives one, -md none silences this",
+            stacklevel=1,
+        )
+    return engine

@@ -1,0 +1,165 @@
+"""What an answer took: as JSON under llama.cpp's names, or as lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from draftwalk.cli.answer import Batch
+from draftwalk.engine import Engine
+from draftwalk.errors import UserError
+from draftwalk.loop import Step, StepTimes
+from draftwalk.result import Result, Timings
+from draftwalk.sequence import FinishReason
+
+Json = dict[str, object]
+
+_ENDED: Mapping[FinishReason, str] = {
+    "stop": "ended by a stop",
+    "length": "cut at a limit",
+    "error": "ended by an error",
+}
+
+
+def models_json(engine: Engine) -> Json:
+    """Which models answered."""
+    drafter = engine.drafter_path
+    return {
+        "model": str(engine.checkpoint.path),
+        "model_draft": None if drafter is None else str(drafter),
+    }
+
+
+def outcome_json(outcome: Result | UserError) -> Json:
+    """One answer, or why there is none."""
+    if isinstance(outcome, UserError):
+        return {"error": str(outcome)}
+    result = outcome
+    found: Json = {
+        "text": result.text,
+        "tokens": list(result.tokens),
+        "finish_reason": result.finish_reason,
+        "usage": _usage([result]),
+        "timings": timings_json(result.timings),
+        "seed": result.seed,
+        "steps": [_step_json(step) for step in result.steps],
+    }
+    if result.error is not None:
+        found["error"] = str(result.error)
+    return found
+
+
+def batch_json(batch: Batch) -> Json:
+    """All answers in the prompts' order, and what they took together."""
+    timings = [result.timings for result in batch.results]
+    total_ms = 1e3 * sum(times.total for times in batch.times)
+    predicted = sum(t.predicted_n for t in timings)
+    found: Json = {
+        "prompt_n": sum(t.prompt_n for t in timings),
+        "predicted_n": predicted,
+        "total_ms": total_ms,
+        "predicted_per_second": _per_second(predicted, total_ms),
+    }
+    if any(t.verify_n for t in timings):
+        found["draft_n"] = sum(t.draft_n for t in timings)
+        found["draft_n_accepted"] = sum(t.draft_n_accepted for t in timings)
+    return {
+        "results": [outcome_json(outcome) for outcome in batch.outcomes],
+        "usage": _usage(batch.results),
+        "timings": found,
+    }
+
+
+def timings_json(timings: Timings) -> Json:
+    """llama.cpp's names; draft counts only where drafts were verified."""
+    found: Json = {
+        "prompt_n": timings.prompt_n,
+        "prompt_ms": timings.prompt_ms,
+        "prompt_per_second": _per_second(timings.prompt_n, timings.prompt_ms),
+        "predicted_n": timings.predicted_n,
+        "predicted_ms": timings.predicted_ms,
+        "predicted_per_second": timings.predicted_per_second,
+    }
+    if timings.verify_n:
+        found |= {"draft_n": timings.draft_n, "draft_n_accepted": timings.draft_n_accepted}
+    return found
+
+
+def statistics(result: Result) -> str:
+    """Lines for people, after one answer."""
+    t = result.timings
+    lines = [
+        f"prompt   {t.prompt_n} tokens in {t.prompt_ms / 1e3:.2f} s "
+        f"({_per_second(t.prompt_n, t.prompt_ms):.1f} tokens/s)",
+        f"answer   {t.predicted_n} tokens, {_ENDED[result.finish_reason]}; after the first "
+        f"{t.predicted_ms / 1e3:.2f} s ({t.predicted_per_second:.1f} tokens/s)",
+        *_drafts(t.verify_n, t.draft_n, t.draft_n_accepted),
+        *_shares([step.times for step in result.steps if not step.prompt_rows]),
+    ]
+    if result.seed is not None:
+        lines.append(f"seed     {result.seed}")
+    return "\n".join(lines)
+
+
+def batch_statistics(batch: Batch) -> str:
+    """Lines for people, after many answers; everything pooled over all of them."""
+    timings = [result.timings for result in batch.results]
+    seconds = sum(times.total for times in batch.times)
+    predicted = sum(t.predicted_n for t in timings)
+    lines = [
+        f"answers  {len(timings)} of {len(batch.outcomes)} prompts, {predicted} tokens in "
+        f"{seconds:.2f} s, prompts included ({_per_second(predicted, 1e3 * seconds):.1f} tokens/s)",
+        *_drafts(
+            sum(t.verify_n for t in timings),
+            sum(t.draft_n for t in timings),
+            sum(t.draft_n_accepted for t in timings),
+        ),
+        *_shares(batch.times),
+    ]
+    return "\n".join(lines)
+
+
+def _drafts(verified: int, drafted: int, accepted: int) -> list[str]:
+    if not verified:
+        return []
+    return [
+        f"drafts   acceptance length {1 + accepted / verified:.2f} (bonus token included, pooled "
+        f"over {verified} verified drafts), acceptance rate {100 * accepted / drafted:.1f}% "
+        f"of {drafted} drafted"
+    ]
+
+
+def _shares(times: Sequence[StepTimes]) -> list[str]:
+    total = sum(one.total for one in times)
+    if not total:
+        return []
+    draft = 100 * sum(one.draft for one in times) / total
+    verify = 100 * sum(one.verify for one in times) / total
+    rest = 100 - draft - verify
+    return [f"time     drafting {draft:.0f}%, target's passes {verify:.0f}%, rest {rest:.0f}%"]
+
+
+def _usage(results: Sequence[Result]) -> Json:
+    prompt = sum(result.prompt_tokens for result in results)
+    completion = sum(len(result.tokens) for result in results)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+    }
+
+
+def _step_json(step: Step) -> Json:
+    return {
+        "prompt_rows": step.prompt_rows,
+        "draft": list(step.draft),
+        "accepted": step.accepted,
+        "tokens": list(step.tokens),
+        "draft_ms": 1e3 * step.times.draft,
+        "verify_ms": 1e3 * step.times.verify,
+        "choose_ms": 1e3 * step.times.choose,
+        "commit_ms": 1e3 * step.times.commit,
+    }
+
+
+def _per_second(count: int, milliseconds: float) -> float:
+    return 1e3 * count / milliseconds if milliseconds else 0.0

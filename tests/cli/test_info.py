@@ -1,0 +1,134 @@
+from pathlib import Path
+
+import pytest
+
+from draftwalk.draft.pairing import packaged_drafters
+from support.command_line import call
+from support.models import FIXTURES
+from support.talking_model import VOCABULARY
+
+
+def test_a_target_is_explained(files: Path) -> None:
+    outcome = call("info", files / "t.gguf", "--json")
+    assert (outcome.code, outcome.err) == (0, "")
+    (facts,) = outcome.json["files"]
+    assert facts["role"] == "target"
+    assert facts["architecture"] == "LlamaForCausalLM"
+    assert (facts["vocabulary"], facts["width"], facts["layers"]) == (VOCABULARY, 48, 3)
+    assert facts["attention"] == {"full": "in 3 layers"}
+    assert facts["chat_template"] is True
+    assert facts["stop_ids"] == {"97": "<|im_end|>", "98": "<|endoftext|>"}
+    assert facts["stored"]["all"]["bytes_per_weight"] == 4.0
+    values = facts["stored"]["all"]["values"]
+    rope = 512 * 12 // 2 * 2
+    assert facts["memory"]["weights_bytes"] == 4 * values
+    assert facts["memory"]["tokens"] == 512
+    pages = 8  # of 64 places
+    assert facts["memory"]["kv_bytes"] == 2 * 3 * pages * 64 * 2 * 12 * 4
+    assert rope  # rope tables are no weights
+
+
+def test_memory_follows_dtype_and_context(files: Path) -> None:
+    half = call("info", files / "t.gguf", "--json", "--dtype", "bfloat16", "-c", "64").json
+    single = call("info", files / "t.gguf", "--json", "-c", "64").json
+    (one,), (two,) = single["files"], half["files"]
+    for key in ("weights_bytes", "kv_bytes"):
+        assert one["memory"][key] == 2 * two["memory"][key]
+    assert one["memory"]["tokens"] == 64
+
+
+def test_windows_bound_the_memory() -> None:
+    folder = FIXTURES / "targets" / "gemma3"
+    outcome = call("info", folder, "--json", "-c", "256")
+    (facts,) = outcome.json["files"]
+    kinds = facts["attention"]
+    assert any(kind.startswith("window") for kind in kinds)
+    assert "tokenizer" in facts
+    assert outcome.code == 0
+
+
+def test_both_containers_are_understood_alike() -> None:
+    folder = FIXTURES / "targets" / "llama"
+    (ours,) = call("info", folder, "--json").json["files"]
+    (theirs,) = call("info", folder / "model.gguf", "--json").json["files"]
+    same = ("role", "architecture", "layers", "attention", "width", "vocabulary", "memory")
+    assert {key: ours[key] for key in same} == {key: theirs[key] for key in same}
+    assert (ours["container"], theirs["container"]) == ("safetensors", "gguf")
+
+
+def test_drafters_are_explained(files: Path) -> None:
+    outcome = call("info", files / "d1", files / "d2", "--json")
+    assert outcome.code == 0
+    plain, selecting = outcome.json["files"]
+    assert (plain["kind"], selecting["kind"]) == ("DFlash", "DFlash2")
+    assert "selector" not in plain
+    assert (selecting["block"], selecting["taps"], selecting["mask_token"]) == (6, "0, 2", 3)
+    rank, width = 6, 48
+    assert selecting["selector"] == {
+        "candidates": 4,
+        "rank": rank,
+        "tables": "whole",
+        "learned_values": rank * width + 2 * VOCABULARY * rank,
+        "table_values": 2 * VOCABULARY * rank,
+        "stored_bytes": 4 * (rank * width + 2 * VOCABULARY * rank),
+        "resident_bytes": 4 * (rank * width + 2 * VOCABULARY * rank),
+        # Five drafted rows of four successors, four rows of four predecessors, and the anchor.
+        "read_per_step_bytes": 4 * (rank * width + (20 + 16 + 1) * rank),
+    }
+
+
+def test_a_factored_selector_is_counted_apart() -> None:
+    (facts,) = call("info", packaged_drafters()[0], "--json").json["files"]
+    selector = facts["selector"]
+    rank, width, vocabulary = selector["rank"], facts["width"], facts["vocabulary"]
+    assert selector["tables"] == "factors of the target's embedding"
+    assert selector["learned_values"] == 3 * rank * width
+    assert selector["table_values"] == 2 * rank * vocabulary
+    assert selector["stored_bytes"] < selector["resident_bytes"]
+    assert selector["read_per_step_bytes"] < selector["resident_bytes"]
+
+
+def test_a_pair_that_fits(files: Path) -> None:
+    for order in (("t.gguf", "d2"), ("d2", "t.gguf")):
+        outcome = call("info", *(files / name for name in order), "--json")
+        assert (outcome.code, outcome.err) == (0, "")
+        pairing = outcome.json["pairing"]
+        assert pairing["fits"] is True
+        assert pairing["vocabulary"] == f"{VOCABULARY} in both"
+        assert pairing["trained_on_this_embedding"] == "the drafter does not say"
+
+
+@pytest.mark.parametrize(
+    ("drafter", "reason"), [("wide", "64 wide"), ("deep", "layer 7"), ("foreign", "200")]
+)
+def test_a_pair_that_does_not_fit(files: Path, drafter: str, reason: str) -> None:
+    outcome = call("info", files / "t.gguf", files / drafter, "--json")
+    assert outcome.code == 1
+    assert outcome.json["pairing"]["fits"] is False
+    assert reason in outcome.json["pairing"]["reason"]
+    assert outcome.err.startswith("error: ")
+    assert len(outcome.json["files"]) == 2
+
+
+def test_a_file_that_cannot_be_used_does_not_hide_the_others(files: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.gguf"
+    damaged.write_bytes((files / "t.gguf").read_bytes()[:100_000])
+    outcome = call("info", damaged, files / "d1", tmp_path / "missing", "--json")
+    assert outcome.code == 1
+    assert [facts["role"] for facts in outcome.json["files"]] == ["drafter"]
+    first, second = outcome.err.splitlines()
+    assert first.startswith("error: damaged.gguf: ")
+    assert "missing" in second
+
+
+def test_people_are_told_about_the_back_end(files: Path) -> None:
+    outcome = call("info", files / "t.gguf", files / "d2")
+    assert outcome.code == 0
+    assert "torch" in outcome.out
+    assert "the promise is about the distribution" in outcome.out
+    for line in ("role                       target", "kind                       DFlash2"):
+        assert line in outcome.out
+
+
+def test_no_file_is_a_usage_error() -> None:
+    assert call("info").code == 2

@@ -1,0 +1,319 @@
+import json
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from support.command_line import EXACT, call
+
+DRAFTERS = ("none", "d1", "d2")
+
+
+def run(files: Path, *arguments: str | Path, model: str = "t.gguf", draft: str = "d2"):
+    drafter = draft if draft == "none" else files / draft
+    return call("run", "-m", files / model, "-md", drafter, *EXACT, *arguments)
+
+
+def found(files: Path, *arguments: str | Path, draft: str = "d2") -> dict[str, object]:
+    outcome = run(files, "--json", "-q", *arguments, draft=draft)
+    assert (outcome.code, outcome.err) == (0, "")
+    return outcome.json
+
+
+def test_text_on_stdout_statistics_on_stderr(files: Path) -> None:
+    shown = run(files, "hello", "-n", "20")
+    assert shown.code == 0
+    assert len(shown.out) == 21
+    assert shown.out.endswith("\n")
+    for word in ("prompt ", "answer ", "acceptance length", "acceptance rate", "drafting"):
+        assert word in shown.err
+    quiet = run(files, "hello", "-n", "20", "--quiet")
+    assert (quiet.out, quiet.err) == (shown.out, "")
+
+
+@pytest.mark.parametrize("settings", [(), ("--temp", "1", "--seed", "3")], ids=["greedy", "seeded"])
+def test_the_text_does_not_depend_on_the_drafter(files: Path, settings: tuple[str, ...]) -> None:
+    answers = [found(files, "hello", "-n", "24", *settings, draft=draft) for draft in DRAFTERS]
+    assert len(answers[0]["tokens"]) == 24
+    for answer in answers[1:]:
+        for key in ("text", "tokens", "finish_reason", "usage", "seed"):
+            assert answer[key] == answers[0][key]
+    drafting = [bool(answer["timings"].get("draft_n")) for answer in answers]
+    assert drafting == [False, True, True]
+
+
+def test_json_has_llama_cpps_names(files: Path) -> None:
+    answer = found(files, "hello", "-n", "12", "--temp", "0.8")
+    assert answer["finish_reason"] == "length"
+    assert answer["usage"] == {"prompt_tokens": 24, "completion_tokens": 12, "total_tokens": 36}
+    assert isinstance(answer["seed"], int)
+    timings, steps = answer["timings"], answer["steps"]
+    assert timings["prompt_n"] == 24
+    assert timings["predicted_n"] == 12
+    assert timings["draft_n"] == sum(len(step["draft"]) for step in steps)
+    assert timings["draft_n_accepted"] == sum(step["accepted"] for step in steps)
+    for name in ("prompt_ms", "prompt_per_second", "predicted_ms", "predicted_per_second"):
+        assert timings[name] > 0
+    assert [token for step in steps for token in step["tokens"]] == answer["tokens"]
+    for step in steps:
+        kept = step["tokens"][: step["accepted"]]
+        assert kept == step["draft"][: step["accepted"]]
+        assert all(step[f"{part}_ms"] >= 0 for part in ("draft", "verify", "choose", "commit"))
+    assert answer["model"] == str(files / "t.gguf")
+    assert answer["model_draft"] == str(files / "d2")
+    again = found(files, "hello", "-n", "12", "--temp", "0.8", "--seed", str(answer["seed"]))
+    assert again["tokens"] == answer["tokens"]
+
+
+def test_plain_decoding_has_no_draft_counts(files: Path) -> None:
+    answer = found(files, "hello", "-n", "4", draft="none")
+    assert answer["model_draft"] is None
+    assert not {"draft_n", "draft_n_accepted"} & answer["timings"].keys()
+    for step in answer["steps"]:
+        assert (step["draft"], step["accepted"]) == ([], 0)
+
+
+def test_a_window_of_nothing_is_plain_decoding(files: Path) -> None:
+    answer = found(files, "hello", "-n", "4", "--draft-max", "0")
+    assert "draft_n" not in answer["timings"]
+
+
+def test_a_window_above_the_block_is_clamped_with_a_warning(files: Path) -> None:
+    outcome = run(files, "hello", "-n", "12", "--draft-max", "50", "--json", "-q")
+    assert outcome.code == 0
+    assert re.fullmatch(r"warning: n_max 50 is .*\n", outcome.err)
+    assert max(len(step["draft"]) for step in outcome.json["steps"]) == 5
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_few_tokens(files: Path, count: int) -> None:
+    answer = found(files, "hello", "-n", str(count))
+    assert len(answer["text"]) == len(answer["tokens"]) == count
+    assert answer["finish_reason"] == "length"
+    assert run(files, "hello", "-n", str(count)).code == 0
+
+
+def test_a_stop_text_ends_the_answer_and_is_not_shown(files: Path) -> None:
+    whole = found(files, "hello", "-n", "24")["text"]
+    stop = whole[10:13]
+    answer = found(files, "hello", "-n", "24", "--stop", stop)
+    assert answer["text"] == whole[: whole.index(stop)]
+    assert answer["finish_reason"] == "stop"
+    assert run(files, "hello", "-n", "24", "-r", stop, "-q").out == answer["text"] + "\n"
+
+
+def test_a_ban_holds(files: Path) -> None:
+    first = found(files, "hello", "-n", "8")["tokens"]
+    banned = found(files, "hello", "-n", "8", "--logit-bias", f"{first[0]}-inf")["tokens"]
+    assert first[0] not in banned
+
+
+def test_raw_continues_the_text(files: Path) -> None:
+    assert found(files, "hello", "-n", "2", "--raw")["usage"]["prompt_tokens"] == 5
+    mute = run(files, "hello", "-n", "2", "--json", "-q", model="mute.gguf")
+    assert mute.json["usage"]["prompt_tokens"] == 5
+
+
+def test_a_system_message_comes_first(files: Path) -> None:
+    plain = found(files, "hello", "-n", "2")["usage"]["prompt_tokens"]
+    with_system = found(files, "hello", "-n", "2", "-s", "be brief")["usage"]["prompt_tokens"]
+    # <|im_start|> and <|im_end|> are a token each, every character is one.
+    assert with_system - plain == 1 + len("system\nbe brief") + 1 + len("\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "model", "message"),
+    [
+        (["", "-q"], "t.gguf", "the prompt is empty"),
+        (["  ", "-q"], "t.gguf", "the prompt is empty"),
+        (["", "--raw"], "t.gguf", "the prompt is empty"),
+        (["hi", "--raw", "-s", "x"], "t.gguf", "--raw uses none"),
+        (["hi", "-s", "x"], "mute.gguf", "mute.gguf has none"),
+        (["x" * 600], "t.gguf", "the context holds 512"),
+        (["hi", "--top-p", "1.5"], "t.gguf", "top_p is 1.5"),
+        (["hi", "--logit-bias", "5000+1"], "t.gguf", "logit_bias has token 5000"),
+        (["hi", "--device", "nowhere"], "t.gguf", "device 'nowhere' cannot be used"),
+        (["hi", "-m", "nothing.gguf"], "t.gguf", "smollm2-135m"),
+        (["hi", "--prompts", "nothing"], "t.gguf", ""),
+    ],
+)
+def test_what_users_get_wrong_is_one_line(
+    files: Path, arguments: list[str], model: str, message: str
+) -> None:
+    outcome = run(files, *arguments, model=model)
+    assert outcome.out == ""
+    if "--prompts" in arguments:
+        assert outcome.code == 2
+        return
+    assert outcome.code == 1
+    assert outcome.err.startswith("error: ")
+    assert message in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("draft", ["wide", "deep", "foreign"])
+def test_a_drafter_of_another_target_is_refused(files: Path, draft: str) -> None:
+    outcome = run(files, "hi", draft=draft)
+    assert outcome.code == 1
+    assert re.fullmatch(r"error: the drafter .*\n", outcome.err)
+
+
+def test_a_target_without_a_drafter_is_told(files: Path) -> None:
+    outcome = call("run", "-m", files / "t.gguf", *EXACT, "hi", "-n", "2", "-q")
+    assert outcome.code == 0
+    assert re.fullmatch(r"warning: no packaged drafter .*\n", outcome.err)
+
+
+def test_a_context_beyond_the_model_is_told(files: Path) -> None:
+    outcome = run(files, "hi", "-n", "2", "-c", "100000", "-q")
+    assert "512 are used" in outcome.err
+    assert run(files, "hi", "-n", "2", "-c", "0", "-q").err == ""
+    full = run(files, "hi", "-c", "30", "--json", "-q").json
+    assert full["usage"]["total_tokens"] == 30
+    assert full["finish_reason"] == "length"
+
+
+def test_a_prompt_can_be_piped(files: Path) -> None:
+    given = found(files, "hello", "-n", "6")
+    for arguments in ((), ("-",)):
+        drafter = ("-md", files / "d2")
+        piped = call(
+            *("run", "-m", files / "t.gguf", *drafter, *EXACT, "-n", "6", "--json", "-q"),
+            *arguments,
+            stdin="hello\n",
+        )
+        assert piped.json["tokens"] == given["tokens"]
+
+
+@pytest.mark.parametrize(
+    "combination",
+    [
+        ("--json", "--show-draft"),
+        ("--json", "--compare"),
+        ("--show-draft", "--compare"),
+        ("--prompts", "x"),
+        ("--spec-rule", "greedy"),
+        ("--dtype", "int8"),
+        ("--unknown",),
+    ],
+)
+def test_contradictions_are_usage_errors(files: Path, combination: tuple[str, ...]) -> None:
+    outcome = run(files, "hi", *combination)
+    assert (outcome.code, outcome.out) == (2, "")
+
+
+def test_a_batch_equals_single_answers(files: Path, tmp_path: Path) -> None:
+    prompts = ["hello", "a longer prompt than the first one", "hi", "ho"]
+    single = [found(files, prompt, "-n", "10") for prompt in prompts]
+    lines = tmp_path / "prompts.txt"
+    lines.write_text("\n".join(prompts) + "\n")
+    conversation = {"messages": [{"role": "user", "content": prompts[2]}]}
+    entries = [{"prompt": prompts[0]}, {"turns": [prompts[1], "more"]}, conversation]
+    objects = tmp_path / "prompts.jsonl"
+    objects.write_text("\n".join(map(json.dumps, [*entries, {"prompt": prompts[3], "id": 4}])))
+    for file in (lines, objects):
+        for parallel in ("1", "3", "16"):
+            batch = found(files, "--prompts", file, "-n", "10", "-np", parallel)
+            for answer, alone in zip(batch["results"], single, strict=True):
+                for key in ("text", "tokens", "finish_reason", "usage"):
+                    assert answer[key] == alone[key]
+            assert batch["usage"]["completion_tokens"] == 40
+            assert batch["timings"]["predicted_n"] == 40
+
+
+def test_a_batch_is_readable(files: Path, tmp_path: Path) -> None:
+    file = tmp_path / "prompts.txt"
+    file.write_text("hello\n\nhi\n")
+    outcome = run(files, "--prompts", file, "-n", "5")
+    assert re.fullmatch(r"\[1\] hello\n.{5,6}\n\n\[2\] hi\n.{5,6}\n\n", outcome.out, re.DOTALL)
+    assert "2 of 2 prompts, 10 tokens" in outcome.err
+
+
+def test_one_bad_prompt_does_not_harm_the_others(files: Path, tmp_path: Path) -> None:
+    file = tmp_path / "prompts.jsonl"
+    entries = [{"prompt": "hello"}, {"prompt": "x" * 600}, {"prompt": ""}, {"prompt": "hi"}]
+    file.write_text("\n".join(map(json.dumps, entries)))
+    outcome = run(files, "--prompts", file, "-n", "6", "--json", "-q")
+    assert outcome.code == 1
+    first, long, empty, last = outcome.json["results"]
+    assert first["tokens"] == found(files, "hello", "-n", "6")["tokens"]
+    assert last["tokens"] == found(files, "hi", "-n", "6")["tokens"]
+    assert "the context holds 512" in long["error"]
+    assert "empty" in empty["error"]
+    assert [line[:16] for line in outcome.err.splitlines()] == [
+        "error: prompt 2:",
+        "error: prompt 3:",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has no prompts in it"),
+        ("\n \n", "has no prompts in it"),
+        ('{"prompt": "a"}\nplain', "line 2 is no JSON"),
+        ('{"question": "a"}', "line 1 has neither prompt, turns nor messages"),
+        ('{"prompt": 3}', "line 1 has neither"),
+        ('{"turns": []}', "line 1 has neither"),
+        ('{"messages": [{"role": "user"}]}', "line 1 has a message without"),
+    ],
+)
+def test_a_file_of_no_prompts_is_refused(
+    files: Path, tmp_path: Path, text: str, message: str
+) -> None:
+    file = tmp_path / "prompts"
+    file.write_text(text)
+    outcome = run(files, "--prompts", file)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert message in outcome.err
+
+
+def test_a_missing_file_of_prompts_is_named(files: Path) -> None:
+    outcome = run(files, "--prompts", "/no/such/file")
+    assert outcome.code == 1
+    assert "/no/such/file cannot be read" in outcome.err
+
+
+def test_drafts_are_shown_readably_without_colour(files: Path) -> None:
+    answer = found(files, "hello", "-n", "30")
+    outcome = run(files, "hello", "-n", "30", "--show-draft")
+    assert outcome.err.startswith("[accepted draft] {-dropped draft-} own token\n")
+    shown = iter_marks(outcome.out.removesuffix("\n"), answer)
+    assert shown == answer["text"]
+
+
+def iter_marks(shown: str, answer: dict[str, object]) -> str:
+    """The text that marks were put into, found by undoing what each step must have written."""
+    text = answer["text"]
+    letters = {token: letter for token, letter in zip(answer["tokens"], text, strict=True)}
+    position, read = 0, ""
+    for step in answer["steps"]:
+        accepted = step["accepted"]
+        kept = "".join(letters[token] for token in step["tokens"][:accepted])
+        own = "".join(letters[token] for token in step["tokens"][accepted:])
+        dropped = len(step["draft"]) - accepted
+        if kept:
+            assert shown[position : position + len(kept) + 2] == f"[{kept}]"
+            position += len(kept) + 2
+        if dropped:
+            assert shown[position : position + 2] == "{-"
+            assert shown[position + 2 + dropped : position + 4 + dropped] == "-}"
+            position += dropped + 4
+        assert shown[position : position + len(own)] == own
+        position += len(own)
+        read += kept + own
+    assert position == len(shown)
+    return read
+
+
+def test_compare_tells_both_sides(files: Path) -> None:
+    text = found(files, "hello", "-n", "16")["text"]
+    for settings in ((), ("--temp", "1")):
+        outcome = run(files, "hello", "-n", "16", "--compare", *settings)
+        assert outcome.code == 0
+        assert "equal, token for token, in all 6 runs" in outcome.out
+        names = ["acceptance length", "with drafter", "plain decoding", "ratio", "texts"]
+        places = [outcome.out.index(f"\n{name}") for name in names]
+        assert all(before < after for before, after in pairwise(places))
+    assert run(files, "hello", "-n", "16", "--compare").out.startswith(f"{text}\n")

@@ -1,15 +1,20 @@
-"""Rewrite all recorded fixtures: `python referee/run.py` in the referee environment."""
+"""Rewrite all recorded fixtures, in the referee environment.
+
+PYTHONPATH=src:tests python referee/run.py
+"""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
+import chat_fixtures
 import drafters
 import llama_cpp_logits
 import model_files
 import quant_fixtures
 import targets
+import tokenizer_fixtures
 from fixtures import FIXTURES, ROOT, size_of
 
 
@@ -29,6 +34,8 @@ def main() -> None:
     drafters.main([])
     for name, path in models.items():
         llama_cpp_logits.main([str(path), "--fixture", name])
+    chat_fixtures.main()
+    tokenizer_fixtures.main([str(path) for path in models.values()])
     print(f"{FIXTURES}: {size_of(FIXTURES)} bytes")
 
 

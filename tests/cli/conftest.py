@@ -7,7 +7,7 @@ from support.talking_model import write_drafter, write_target
 
 @pytest.fixture(scope="session")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a target (t.gguf), one without a chat template, and drafters that fit or not."""
+    """Targets with and without a chat template, and drafters that fit t.gguf or do not."""
     folder = tmp_path_factory.mktemp("models")
     write_target(folder / "t.gguf")
     write_target(folder / "mute.gguf", template=None)

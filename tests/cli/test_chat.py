@@ -1,3 +1,4 @@
+import json
 import re
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def test_each_line_is_a_turn(files: Path) -> None:
 def answers(outcome: Outcome) -> list[str]:
     found = outcome.out.split("\n")
     assert found.pop() == ""
-    return [text for text in found]
+    return found
 
 
 def test_reuse_changes_no_text(files: Path, tmp_path: Path) -> None:
@@ -42,8 +43,6 @@ def test_reuse_changes_no_text(files: Path, tmp_path: Path) -> None:
 
 
 def write_conversation(path: Path, turns: list[tuple[str, str]]) -> Path:
-    import json
-
     messages = [{"role": role, "content": said} for role, said in turns]
     path.write_text(json.dumps({"messages": messages}))
     return path

@@ -25,12 +25,12 @@ def parse(*arguments: str) -> Groups:
     got: Groups = {}
 
     def probe(
-        models: ModelOptions = ModelOptions(),
-        sampling: SamplingOptions = SamplingOptions(),
-        limits: LimitOptions = LimitOptions(),
-        window: WindowOptions = WindowOptions(),
-        words: ChatOptions = ChatOptions(),
-        place: PlaceOptions = PlaceOptions(),
+        models: ModelOptions,
+        sampling: SamplingOptions,
+        limits: LimitOptions,
+        window: WindowOptions,
+        words: ChatOptions,
+        place: PlaceOptions,
     ) -> None:
         got.update(
             models=models,
@@ -137,7 +137,7 @@ def test_biases_are_written_as_llama_cpp_has_them() -> None:
 
 @pytest.mark.parametrize("bias", ["3", "x+1", "3+y", "3*1", "-3+1", "3+nan", "3=1", "3+"])
 def test_other_biases_are_usage_errors(bias: str) -> None:
-    def probe(sampling: SamplingOptions = SamplingOptions()) -> None:
+    def probe(sampling: SamplingOptions) -> None:
         sampling.asked()
 
     assert run_verb(probe, f"--logit-bias={bias}") == 2
@@ -155,7 +155,7 @@ def test_template_arguments_are_json() -> None:
 
 @pytest.mark.parametrize("text", ["{", "[1]", "x=1"])
 def test_other_template_arguments_are_usage_errors(text: str) -> None:
-    def probe(words: ChatOptions = ChatOptions()) -> None:
+    def probe(words: ChatOptions) -> None:
         words.template_kwargs()
 
     assert run_verb(probe, "--chat-template-kwargs", text) == 2

@@ -35,7 +35,7 @@ class Case:
         self.expected = load_file(FIXTURES / name / "expected.safetensors")
         embedding = DenseMatrix(self.expected["target.embedding"].float())
         head = self.expected.get("target.head")
-        tables = SharedTables(embedding, DenseMatrix(head.float()) if head is not None else embedding)
+        tables = SharedTables(embedding, embedding if head is None else DenseMatrix(head.float()))
         ops = TorchOperations(CPU, torch.float32)
         self.drafter: BlockDrafter = build_drafter(
             open_model(FIXTURES / name), ops, tables, DEPTH, 10_000
@@ -127,9 +127,8 @@ def _check_lattice(case: Case, s: int, turn: int, candidates: Tensor, scores: Te
         path, q = case.value(s, turn, f"path{j}"), case.value(s, turn, f"q{j}")
         predecessor = 0
         for n, token in enumerate(path.tolist()):
-            support = candidate_support(
-                candidates[n], scores[n, predecessor], Sampling(temperature=sampling["temperature"]), []
-            )
+            settings = Sampling(temperature=sampling["temperature"])
+            support = candidate_support(candidates[n], scores[n, predecessor], settings, [])
             mine = torch.zeros(len(q[n]), dtype=torch.float64)
             mine[torch.searchsorted(ids[n], support.ids)] = support.p
             torch.testing.assert_close(mine.float(), q[n], **NEAR)
@@ -151,4 +150,3 @@ def test_path_and_q_of_dflash(name: str) -> None:
                 for n, support in enumerate(draft.q):
                     dense[n, support.ids] = support.p
                 torch.testing.assert_close(dense.float(), case.value(s, turn, f"q{j}"), **NEAR)
-

@@ -122,7 +122,9 @@ def test_texts_that_part(name: str, drafter: str, length: int) -> None:
         name, drafter, PROMPT, lambda text: [*text[:length], (text[length] + 1) % 160, *NEW]
     )
     assert shared == length
-    assert read == length + 1 + len(NEW) - expected_reuse(name, drafter, length, len(PROMPT) + ANSWER - 1)
+    assert read == length + 1 + len(NEW) - expected_reuse(
+        name, drafter, length, len(PROMPT) + ANSWER - 1
+    )
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -72,8 +72,7 @@ def drawn_cases(seed: int, extra: int) -> list[Case]:
 
     def covered(values: tuple[object, ...]) -> set[tuple[int, object, int, object]]:
         return {
-            (i, values[i], j, values[j])
-            for i, j in itertools.combinations(range(len(VALUES)), 2)
+            (i, values[i], j, values[j]) for i, j in itertools.combinations(range(len(VALUES)), 2)
         }
 
     cases = []

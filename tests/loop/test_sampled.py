@@ -28,7 +28,7 @@ from draftwalk.verify.noise import Noise, Purpose
 from draftwalk.verify.verdict import choose_coupled
 from support.scripted import make_loop
 
-V, LENGTH, SEEDS, BATCH = 3, 3, 2000, 100
+V, LENGTH, SEEDS, BATCH = 3, 3, 1500, 100
 TOKENS = LENGTH + 2  # one before them, and one behind for the bonus
 IDS = torch.arange(V)
 PROMPT = [2, 0]
@@ -130,7 +130,7 @@ def picks_q_by_other_noise(request: DraftRequest) -> Draft:
 def reads_the_noise(request: DraftRequest) -> Draft:
     """Coupled: knows what the target will say, and helps or spoils as the noise behind it tells."""
     tokens: list[int] = []
-    for n in range(request.limit):
+    while len(tokens) < request.limit:
         history = [*request.history, *tokens]
         at = len(history)
         winner = choose_coupled(TRUTH.support(request, history), request.noise, at)

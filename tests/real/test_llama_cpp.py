@@ -1,7 +1,7 @@
 """SmolLM2's logits stay near llama.cpp's, on the file as the registry has it.
 
-The recording holds llama.cpp's 64 best log-probabilities of every position and the mass of the rest;
-merging outcomes can only lower a KL divergence, so this is a bound from below, near the whole one.
+The recording holds llama.cpp's 64 best log-probabilities of every position and the mass of the
+rest; merging outcomes can only lower a KL divergence: a bound from below, near the whole one.
 `benchmarks/logits.py` measures the whole.
 """
 

@@ -72,19 +72,12 @@ def drafter_checkpoint(
     block: int = BLOCK,
     context: int = 512,
     seed: int = 1,
+    mlp: int = 40,
 ) -> MadeCheckpoint:
     """A random drafter of two or so layers; mostly wrong, which is what lossless tests want."""
     rng = np.random.default_rng(seed)
-    heads, kv_heads, head_dim, mlp, taps_of_kernel, group, rank, candidates = (
-        2,
-        1,
-        16,
-        40,
-        2,
-        8,
-        6,
-        4,
-    )
+    heads, kv_heads, head_dim = 2, 1, 16
+    taps_of_kernel, group, rank, candidates = 2, 8, 6, 4
     own: dict[str, object] = {
         "block_size": block,
         "mask_token_id": 3,

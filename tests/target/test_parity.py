@@ -38,9 +38,8 @@ def run(target: Decoder, ids: list[int], chunks: list[int], dtype=torch.float32)
         parts.append(out)
         start += size
     assert start == len(ids)
-    return PassOutput(
-        torch.cat([part.logits for part in parts]), torch.cat([part.features for part in parts]), taps
-    )
+    logits = torch.cat([part.logits for part in parts])
+    return PassOutput(logits, torch.cat([part.features for part in parts]), taps)
 
 
 @pytest.mark.parametrize("prompt", ["0", "1"])

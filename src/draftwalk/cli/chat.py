@@ -22,14 +22,15 @@ _VERBOSE = Annotated[
 
 
 def chat(
+    *,
     verbose: _VERBOSE = False,
-    models: ModelOptions = ModelOptions(),
-    sampling: SamplingOptions = SamplingOptions(),
-    limits: LimitOptions = LimitOptions(),
-    window: WindowOptions = WindowOptions(),
-    words: ChatOptions = ChatOptions(),
-    place: PlaceOptions = PlaceOptions(),
-    store: StoreOptions = StoreOptions(),
+    models: ModelOptions,
+    sampling: SamplingOptions,
+    limits: LimitOptions,
+    window: WindowOptions,
+    words: ChatOptions,
+    place: PlaceOptions,
+    store: StoreOptions,
 ) -> None:
     """Talks with a model: a line is a turn, /reset starts anew, /exit or Ctrl-D ends."""
     from draftwalk.cli import answer, conversation, loading

@@ -16,10 +16,11 @@ _JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def info(
+    *,
     files: _FILES,
     as_json: _JSON = False,
-    place: PlaceOptions = PlaceOptions(),
-    store: StoreOptions = StoreOptions(),
+    place: PlaceOptions,
+    store: StoreOptions,
 ) -> None:
     """Tells what is understood of model files; two of them that do not fit are an error."""
     from draftwalk.cli import understanding

@@ -47,9 +47,11 @@ def print_text(
 
     try:
         result = answer_one(engine, ids, asked, on_step)
-    finally:
-        if not "".join(shown).endswith("\n"):
-            _print("\n")
+    except BaseException:
+        if "".join(shown):
+            _end_line(shown)
+        raise
+    _end_line(shown)
     if not quiet:
         say(report.statistics(result))
     return _told(result)
@@ -95,6 +97,11 @@ def _told(result: Result, where: str = "") -> bool:
     if result.error is not None:
         say(f"error: {where}{result.error}")
     return result.error is None
+
+
+def _end_line(shown: Sequence[str]) -> None:
+    if not "".join(shown).endswith("\n"):
+        _print("\n")
 
 
 def _write(step: Step) -> None:

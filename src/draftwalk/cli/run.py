@@ -71,15 +71,16 @@ class RunOptions:
 
 
 def run(
+    *,
     prompt: _PROMPT = None,
-    own: RunOptions = RunOptions(),
-    models: ModelOptions = ModelOptions(),
-    sampling: SamplingOptions = SamplingOptions(),
-    limits: LimitOptions = LimitOptions(),
-    window: WindowOptions = WindowOptions(),
-    chat: ChatOptions = ChatOptions(),
-    place: PlaceOptions = PlaceOptions(),
-    store: StoreOptions = StoreOptions(),
+    own: RunOptions,
+    models: ModelOptions,
+    sampling: SamplingOptions,
+    limits: LimitOptions,
+    window: WindowOptions,
+    chat: ChatOptions,
+    place: PlaceOptions,
+    store: StoreOptions,
 ) -> None:
     """Answers a prompt, or a file of prompts."""
     from draftwalk.cli import answer, compare, loading, output, prompts

@@ -54,7 +54,8 @@ def explain(files: Sequence[str], as_json: bool, place: PlaceOptions, where: Sto
     if pair is not None:
         facts["pairing"] = pairing = _pairing(*pair, placement)
         well &= pairing["fits"] is True
-    _print(facts, as_json)
+    if found:
+        _print(facts, as_json)
     return well
 
 

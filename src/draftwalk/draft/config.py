@@ -31,8 +31,8 @@ _REFUSED = (
     "has_confidence_head",  # DSpark
     "markov_head_type",  # DSpark
     "attention_sink_bias",
-    "attention_value_scale",
     "quantization_config",
+    "speculators_model_type",  # another layout of the same drafters
 )
 
 
@@ -92,9 +92,11 @@ class DrafterConfig:
         own = {key: value for key, value in nested.items() if value is not None}
         fields = Fields({**config, **own}, where)
         for key in _REFUSED:
-            refuse_unless(fields, key, False, 1.0)
+            refuse_unless(fields, key, False)
+        refuse_unless(fields, "attention_value_scale", 1.0)
         refuse_unless(top, "hidden_act", "silu")
         sizes = Sizes.read(top)
+        refuse_unless(fields, "draft_vocab_size", sizes.vocabulary)
         windows = _windows(fields, sizes.depth)
         return DrafterConfig(
             sizes=sizes,

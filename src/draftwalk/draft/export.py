@@ -11,7 +11,7 @@ from draftwalk.draft.dialect import DIALECT, FINGERPRINT_KEY
 from draftwalk.draft.load import read_config
 from draftwalk.errors import CheckpointError
 from draftwalk.quant import PackingFormat
-from draftwalk.target.rope import rope_fields
+from draftwalk.target.rope import DEFAULT_THETA, rope_fields
 from draftwalk.weights import (
     Checkpoint,
     Fields,
@@ -55,13 +55,18 @@ def write_gguf_drafter(
     names = name_map(DIALECT)
     packed = []
     for name, raw in checkpoint.tensors.items():
-        if name.endswith("_codebook"):
+        if name.endswith(("_codebook", "_factor")):
             continue
         gguf = names.gguf(name)
         if gguf is None:
             raise CheckpointError(f"tensor {name} has no place in a GGUF drafter")
         is_matrix = len(raw.shape) == 2 and not name.endswith("base_kernel")
-        packed.append(pack_tensor(gguf, raw.unpack(), matrices if is_matrix else vectors))
+        into = matrices if is_matrix else vectors
+        if raw.shape[-1] % into.BLOCK:
+            raise CheckpointError(
+                f"tensor {name} has rows of {raw.shape[-1]}, {into.NAME} packs {into.BLOCK}"
+            )
+        packed.append(pack_tensor(gguf, raw.unpack(), into))
     for side in _SIDES:
         packed.append(replace(factors[side], name=f"selector_{side}_factor.weight"))
     write_gguf(path, {**_metadata(checkpoint), FINGERPRINT_KEY: fingerprint}, packed)
@@ -72,10 +77,10 @@ def _metadata(checkpoint: Checkpoint) -> dict[str, Value | Typed]:
     sizes, selector = config.sizes, config.selector
     assert selector is not None, "only DFlash2 drafters have factors"
     rope = rope_fields(Fields(checkpoint.config, checkpoint.path.name))
-    plain = rope.get("rope_type", TEXT, "default") == "default"
-    if len(set(config.causal)) > 1 or any(config.windows) or not plain:
+    plain = rope.get("rope_type", TEXT, rope.get("type", TEXT, "default")) == "default"
+    if len(set(config.causal)) > 1 or any(config.windows) or config.interleaved or not plain:
         raise CheckpointError(
-            "drafters with windows, mixed causality or scaled rope are not packed"
+            "drafters with windows, mixed causality, interleaved or scaled rope are not packed"
         )
     own: dict[str, Value | Typed] = {
         "block_count": sizes.depth,
@@ -89,7 +94,7 @@ def _metadata(checkpoint: Checkpoint) -> dict[str, Value | Typed]:
         "attention.value_length": sizes.head_dim,
         "attention.layer_norm_rms_epsilon": sizes.norm_eps,
         "attention.causal": config.causal[0],
-        "rope.freq_base": rope.need("rope_theta", POSITIVE),
+        "rope.freq_base": rope.get("rope_theta", POSITIVE, DEFAULT_THETA),
         "rope.dimension_count": sizes.head_dim,
         "target_layers": Typed(ValueType.INT32, [tap + 1 for tap in config.taps]),
         "block_size": config.block,

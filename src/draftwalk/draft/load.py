@@ -25,11 +25,10 @@ def read_config(checkpoint: Checkpoint) -> DrafterConfig:
     """
     config = DrafterConfig.read(checkpoint.config, checkpoint.path.name)
     if (config.selector is not None) != (_GATE in checkpoint.tensors):
-        has, lacks = "tensors", "configuration"
-        if config.selector is not None:
-            has, lacks = lacks, has
+        found = "key selector_rank" if config.selector is not None else f"tensor {_GATE}"
+        lacks = f"tensor {_GATE}" if config.selector is not None else "key selector_rank"
         raise CheckpointError(
-            f"{checkpoint.path.name}: its {has} are a DFlash2 drafter's, its {lacks} are not"
+            f"{checkpoint.path.name}: {found} is a DFlash2 drafter's, but there is no {lacks}"
         )
     return config
 

@@ -151,7 +151,8 @@ class TorchOperations:
                 present = present & (ancestor >= 0)
                 ancestor = ancestor.clamp(min=0)
             kernel = base[side, tap].view(groups, -1) + coefficients[:, tap, :, None]
-            out = out + kernel.view(rows.size, width) * torch.where(present[:, None], x[ancestor], 0)
+            values = torch.where(present[:, None], x[ancestor], 0)
+            out = out + kernel.view(rows.size, width) * values
         return out if residual is None else residual + out
 
     def gather(self, x: Tensor, index: Tensor) -> Tensor:

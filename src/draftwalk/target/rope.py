@@ -14,6 +14,8 @@ from torch import Tensor
 
 from draftwalk.weights.fields import COUNT, MAPPING, POSITIVE, TEXT, Fields
 
+DEFAULT_THETA = 10000.0
+
 
 def rope_fields(config: Fields, layer_type: str | None = None) -> Fields:
     """What a configuration says about rope, old and new spellings as one.
@@ -40,7 +42,7 @@ def rope_frequencies(rope: Fields, head_dim: int) -> Tensor:
     Raises:
         CheckpointError: a kind of scaling that is not implemented.
     """
-    theta = rope.get("rope_theta", POSITIVE, 10000.0)
+    theta = rope.get("rope_theta", POSITIVE, DEFAULT_THETA)
     plain = theta ** (-torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
     kind = rope.get("rope_type", TEXT, rope.get("type", TEXT, "default"))
     if kind == "linear":

@@ -272,8 +272,10 @@ def test_a_sequence_that_is_released_midway() -> None:
     assert [kind.pages_in_use for kind in loop.drafter.state.kinds] == [0, 0]
 
 
-@pytest.mark.parametrize("selector", [True, False])
-@pytest.mark.parametrize("window", [Window(), Window(p_min=0.2), Window(p_min=1.0)])
+@pytest.mark.parametrize(
+    ("selector", "window"),
+    [(True, Window(p_min=0.2)), (False, Window()), (True, Window(p_min=1.0))],
+)
 def test_the_same_prompt_five_times(window: Window, selector: bool) -> None:
     model = target("qwen3")
     loop = make_loop(model, drafter_of(model, selector), CONTEXT)

@@ -6,7 +6,7 @@ from draftwalk.draft.none import EmptyDrafter
 from draftwalk.errors import PromptError
 from draftwalk.sequence import Request
 from draftwalk.settings import Limits, Sampling, Window
-from support.models import BLOCK, ScriptedDrafter, target
+from support.models import BLOCK, ScriptedDrafter, target, windowed_target
 from support.recurrent import HybridTarget, RecurrentTarget
 from support.scripted import ListedDrafter, ScriptTarget, answer, make_loop
 
@@ -100,11 +100,11 @@ def test_drafts_longer_than_asked_for_are_cut() -> None:
 def test_empty_drafts_between_full_ones(model: str, lengths: tuple[int, ...]) -> None:
     of = {
         "full": lambda: target("llama-rope3"),
-        "mixed": lambda: target("gemma3"),
+        "mixed": lambda: windowed_target(8, full=True),
         "recurrent": RecurrentTarget,
         "hybrid": HybridTarget,
     }[model]()
-    request = Request([5, 6, 7, 8], Sampling(temperature=0.9, seed=4), Limits(30))
+    request = Request([5, 6, 7, 8], Sampling(temperature=0.9, seed=4), Limits(20))
     plain, _ = answer(make_loop(of, EmptyDrafter(), 200), request)
     for right in (0, 2, BLOCK):
         drafter = ScriptedDrafter({0: plain.tokens}, (right,), of.vocabulary, lengths=lengths)

@@ -114,7 +114,7 @@ KINDS: Mapping[str, Callable[[], Probe]] = {
         f"window {window}": lambda window=window: TargetProbe(windowed_target(window))
         for window in WINDOWS
     },
-    "mixed windows": lambda: TargetProbe(target("gemma3")),
+    "mixed windows": lambda: TargetProbe(windowed_target(8, full=True)),
     "recurrent": lambda: TargetProbe(RecurrentTarget()),
     "hybrid": lambda: TargetProbe(HybridTarget()),
     "drafter": lambda: _drafter(("full_attention",)),

@@ -17,7 +17,7 @@ REFEREE_READY := .referee/.ready
 .PHONY: demo test lint referee
 
 demo: $(READY)
-	$(BIN)/draftwalk run --compare -n 128 "$(PROMPT)"
+	$(BIN)/draftwalk run --compare -n 64 "$(PROMPT)"
 
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS)

@@ -160,6 +160,13 @@ def test_a_target_without_a_drafter_is_told(files: Path) -> None:
     assert re.fullmatch(r"warning: no packaged drafter .*\n", outcome.err)
 
 
+def test_a_model_that_was_never_fetched_needs_the_network(tmp_path: Path) -> None:
+    outcome = call("run", "--offline", "--cache-dir", tmp_path, "hi")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.startswith("error: smollm2-135m is to be used offline, but ")
+    assert outcome.err.count("\n") == 1
+
+
 def test_a_context_beyond_the_model_is_told(files: Path) -> None:
     outcome = run(files, "hi", "-n", "2", "-c", "100000", "-q")
     assert "512 are used" in outcome.err

@@ -28,7 +28,7 @@ from draftwalk.verify.noise import Noise, Purpose
 from draftwalk.verify.verdict import choose_coupled
 from support.scripted import make_loop
 
-V, LENGTH, SEEDS, BATCH = 3, 3, 1500, 100
+V, LENGTH, SEEDS, BATCH = 3, 3, 2000, 100
 TOKENS = LENGTH + 2  # one before them, and one behind for the bonus
 IDS = torch.arange(V)
 PROMPT = [2, 0]

@@ -202,5 +202,5 @@ class Histories(RuleBasedStateMachine):
 
 TestHistories = Histories.TestCase
 TestHistories.settings = settings(
-    max_examples=60, stateful_step_count=30, deadline=None, derandomize=True, database=None
+    max_examples=40, stateful_step_count=30, deadline=None, derandomize=True, database=None
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from statistics import median
 
 from draftwalk.cli.answer import Asked
@@ -58,7 +59,7 @@ def _findings(engine: Engine, drafted: list[Result], undrafted: list[Result]) ->
         f"with drafter        {with_drafter:.1f} tokens/s",
         f"plain decoding      {without:.1f} tokens/s",
         f"ratio               {ratio}",
-        f"texts               {_agreement(drafted, undrafted)}",
+        f"texts               {agreement([*undrafted, *drafted])}",
         f"(medians of {ROUNDS} alternating runs after a warm-up; the prompt's time is not in them)",
     ]
 
@@ -67,21 +68,18 @@ def _speed(results: list[Result]) -> float:
     return median(result.timings.predicted_per_second for result in results)
 
 
-def _agreement(drafted: list[Result], undrafted: list[Result]) -> str:
-    """Whether all runs gave the same tokens, and if not, where the first two part."""
-    reference = undrafted[0].tokens
-    for result in (*drafted, *undrafted[1:]):
+def agreement(results: Sequence[Result]) -> str:
+    """Whether all answers have the same tokens, and if not, where the first two part."""
+    reference = results[0].tokens
+    for result in results[1:]:
         if result.tokens != reference:
-            pairs = zip(result.tokens, reference, strict=False)
-            same = next(
-                (n for n, (a, b) in enumerate(pairs) if a != b),
-                min(len(result.tokens), len(reference)),
-            )
+            pairs = enumerate(zip_longest(result.tokens, reference), 1)
+            place = next(n for n, (ours, theirs) in pairs if ours != theirs)
             return (
-                f"DIFFERENT from token {same + 1} on (in floating point a near-tie can fall "
-                "either way; --dtype float64 has none of that)"
+                f"DIFFERENT from token {place} on (in floating point a near-tie can fall either "
+                "way; --dtype float64 has none of that)"
             )
-    return f"equal, token for token, in all {len(drafted) + len(undrafted)} runs"
+    return f"equal, token for token, in all {len(results)} runs"
 
 
 def _show(text: str) -> None:

@@ -49,7 +49,7 @@ def read_prompts(file: Path) -> list[Prompt]:
     lines are passed over.
     """
     try:
-        text = sys.stdin.read() if str(file) == STDIN else file.read_text(encoding="utf-8")
+        text = sys.stdin.read() if str(file) == STDIN else file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise PromptError(f"{file} cannot be read: {error}") from error
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]

@@ -17,7 +17,6 @@ from draftwalk.models import open_model
 from draftwalk.ops.torch import TorchOperations
 from draftwalk.rows import Rows, Rowset
 from draftwalk.state import pass_over
-from draftwalk.target import new_output
 from draftwalk.target.load import build_target
 
 CPU = torch.device("cpu")
@@ -32,9 +31,8 @@ def logits_of(path: Path, ids: list[int]) -> torch.Tensor:
     parts = []
     for start in range(0, len(ids), CHUNK):
         rows = Rows.lay_out([Rowset(0, ids[start : start + CHUNK], start)], CPU)
-        out = new_output(rows, (), target.vocabulary, target.width, torch.float32)
         with pass_over(state, rows) as kept:
-            target.forward(rows, state, out)
+            out = target.forward(rows, state, ())
             kept[0] = rows.size
         parts.append(out.logits)
     return torch.cat(parts)

@@ -25,7 +25,6 @@ from draftwalk.result import Result
 from draftwalk.rows import Rows, Rowset
 from draftwalk.settings import Limits, Sampling
 from draftwalk.state import pass_over
-from draftwalk.target import new_output
 from draftwalk.verify.noise import Noise
 
 CPU = torch.device("cpu")
@@ -44,10 +43,8 @@ def last_logits(engine: Engine, ids: Sequence[int]) -> Tensor:
     target, state = engine.target, engine.target.new_state()
     state.open(0)
     rows = Rows.lay_out([Rowset(0, ids, 0, "last")], CPU)
-    dtype = engine.target.tables.embedding.weight.dtype  # type: ignore[attr-defined]
-    out = new_output(rows, (), target.vocabulary, target.width, dtype)
     with pass_over(state, rows):
-        target.forward(rows, state, out)
+        out = target.forward(rows, state, ())
     return out.logits[0].double()
 
 

@@ -20,11 +20,11 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 # A room may import the rooms before it. `package` is what `import draftwalk` offers.
 ROOMS = (
-    *("errors", "settings", "registry", "clock", "fetch"),
+    *("errors", "settings", "registry", "fetch"),
     *("quant", "weights"),
-    *("rows", "state", "ops"),
+    *("rows", "ops", "state", "layers"),
     *("verify", "text", "prompt"),
-    *("target", "draft", "sequence", "loop"),
+    *("target", "draft", "step", "sequence", "loop"),
     *("models", "defaults", "result", "engine", "package", "cli"),
 )
 # Rooms that stand alone: what they may import besides the standard library and dependencies.

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from draftwalk.engine import Engine, Placement, load
     from draftwalk.errors import UserError
-    from draftwalk.loop import Step
     from draftwalk.prompt.messages import Message
     from draftwalk.result import Result
     from draftwalk.settings import Limits, Sampling, Window
+    from draftwalk.step import Step
 
 __all__ = [
     "Engine",
@@ -42,7 +42,7 @@ _HOMES = {
     "Placement": "engine",
     "Result": "result",
     "Sampling": "settings",
-    "Step": "loop",
+    "Step": "step",
     "UserError": "errors",
     "Window": "settings",
     "load": "engine",

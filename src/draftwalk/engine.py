@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import secrets
 import warnings
+from collections import deque
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 
 import torch
 
-from draftwalk.defaults import sampling_settings
+from draftwalk.defaults import sampling_settings, warn_of_others
 from draftwalk.draft import Drafter
 from draftwalk.draft.load import build_drafter
 from draftwalk.draft.none import EmptyDrafter
 from draftwalk.draft.pairing import check_fingerprint, find_packaged_drafter
 from draftwalk.errors import PromptError, UserError
 from draftwalk.fetch import resolve
-from draftwalk.loop import CHUNK, Loop, Step
+from draftwalk.loop import CHUNK, Loop
 from draftwalk.models import open_model
 from draftwalk.ops.torch import TorchOperations
 from draftwalk.prompt.chat import ChatTemplate
@@ -30,12 +32,14 @@ from draftwalk.prompt.tokenizer import Tokenizer
 from draftwalk.result import Result
 from draftwalk.sequence import Request, Sequence
 from draftwalk.settings import Limits, Sampling, Window
+from draftwalk.step import Step
 from draftwalk.target.decoder import Decoder
 from draftwalk.target.load import build_target
 from draftwalk.text.stream import TextStream
 from draftwalk.weights import GgufCheckpoint, SafetensorsFolder
 
 DEFAULT_CONTEXT = 4096
+PARALLEL = 16  # prompts that are answered at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +76,7 @@ class Engine:
         self.drafter = drafter
         self.drafter_path = drafter_path
         self.placement = placement
-        self.loop = Loop(
-            target,
-            drafter,
-            placement.context,
-            torch.device(placement.device),
-            placement.dtype,
-            placement.chunk,
-        )
+        self.loop = Loop(target, drafter, placement.context, chunk=placement.chunk)
 
     def plain(self) -> Engine:
         """The same target, sharing its weights, without a drafter."""
@@ -128,8 +125,11 @@ class Engine:
         return self._checked(self.tokenizer.encode_prompt(text, special=True))
 
     def sampling(self, asked: Mapping[str, object] | None = None) -> Sampling:
-        """Sampling as asked for, completed by the checkpoint's generation config."""
-        return sampling_settings(asked or {}, self.checkpoint.generation, self.checkpoint.path.name)
+        """Sampling as asked for, completed by the checkpoint's generation config.
+
+        What that config asks for and cannot be done is warned of, once.
+        """
+        return sampling_settings(asked or {}, self._generation, self.checkpoint.path.name)
 
     def start(
         self,
@@ -139,7 +139,7 @@ class Engine:
         window: Window | None = None,
         after: Sequence | None = None,
     ) -> Sequence:
-        """Takes a prompt on; the loop's next steps answer it.
+        """Takes a prompt on; it keeps its slot until it is released.
 
         Args:
             prompt: token ids.
@@ -147,22 +147,42 @@ class Engine:
             limits: where the answer ends.
             window: how much of a draft is verified.
             after: an ended sequence whose slot and common prefix are taken over.
+
+        Raises:
+            UserError: it cannot be answered.
         """
-        self._check_ids(prompt, sampling, limits or Limits())
-        window = self._checked_window(window or Window(), sampling)
+        limits = limits or Limits()
+        self._check_ids(prompt, sampling, limits)
         if sampling.seed is None and not sampling.greedy:
             sampling = replace(sampling, seed=secrets.randbits(63))
-        limits = limits or Limits()
         words = self.tokenizer
         request = Request(
             prompt,
             sampling,
             limits,
-            window,
+            window or Window(),
             words.stop_ids,
             TextStream(words.token_bytes, limits.stop, words.strips_leading_space),
         )
+        self._warn_of_window(request.window)
         return self.loop.admit(request) if after is None else self.loop.follow(after, request)
+
+    def steps(self, sequence: Sequence) -> Iterator[Step]:
+        """The steps of a sequence until it has ended.
+
+        All that were taken on go forward together: a step that somebody else had to take is found
+        in the sequence, and the loop takes one only where there is none.
+        """
+        for seen in count():
+            while seen == len(sequence.steps):
+                if sequence.finish_reason is not None:
+                    return
+                self.loop.step()
+            yield sequence.steps[seen]
+
+    def release(self, sequence: Sequence) -> None:
+        """Gives a sequence's slot back, ended or not."""
+        self.loop.release(sequence)
 
     def stream(
         self,
@@ -171,15 +191,18 @@ class Engine:
         limits: Limits | None = None,
         window: Window | None = None,
     ) -> Iterator[Step]:
-        """Answers one prompt, step by step."""
+        """Answers one prompt, step by step; other prompts may be answered in between.
+
+        Raises:
+            UserError: it cannot be answered, or not to its end.
+        """
         sequence = self.start(prompt, sampling or self.sampling(), limits, window)
         try:
-            while sequence.finish_reason is None:
-                yield from (step for step in self.loop.step() if step.sequence is sequence)
+            yield from self.steps(sequence)
             if sequence.error is not None:
                 raise sequence.error
         finally:
-            self.loop.release(sequence)
+            self.release(sequence)
 
     def complete(
         self,
@@ -187,20 +210,49 @@ class Engine:
         sampling: Sampling | None = None,
         limits: Limits | None = None,
         window: Window | None = None,
+        parallel: int = PARALLEL,
     ) -> list[Result]:
-        """Answers several prompts as one batch; one that fails does not harm the others."""
-        sequences: list[Sequence] = []
+        """Answers several prompts, in their order; one that fails does not harm the others.
+
+        Args:
+            prompts: token ids of each.
+            sampling: the same for all; without a seed, each draws its own.
+            limits: where the answers end.
+            window: how much of a draft is verified.
+            parallel: prompts to answer at a time, in the same passes.
+        """
+        if parallel < 1:
+            raise PromptError(
+                f"parallel is {parallel}", "at least one prompt is answered at a time"
+            )
+        sampling = sampling or self.sampling()
+        waiting = deque(enumerate(prompts))
+        running: dict[int, Sequence] = {}
+        results: dict[int, Result] = {}
         try:
-            for prompt in prompts:
-                sequences.append(self.start(prompt, sampling or self.sampling(), limits, window))
-            steps: dict[int, list[Step]] = {id(sequence): [] for sequence in sequences}
-            while self.loop.busy:
-                for step in self.loop.step():
-                    steps[id(step.sequence)].append(step)
-            return [Result.of(sequence, steps[id(sequence)]) for sequence in sequences]
+            while waiting or running:
+                while waiting and len(running) < parallel:
+                    number, prompt = waiting.popleft()
+                    try:
+                        running[number] = self.start(prompt, sampling, limits, window)
+                    except UserError as error:
+                        results[number] = Result.refused(error)
+                ended = [n for n, text in running.items() if text.finish_reason is not None]
+                for number in ended:
+                    results[number] = Result.of(running[number])
+                    self.release(running.pop(number))
+                if running and not ended:
+                    self.loop.step()
         finally:
-            for sequence in sequences:
-                self.loop.release(sequence)
+            for text in running.values():
+                self.release(text)
+        return [results[number] for number in range(len(prompts))]
+
+    @cached_property
+    def _generation(self) -> Mapping[str, object]:
+        """The checkpoint's generation config, after a warning of what in it is not followed."""
+        warn_of_others(self.checkpoint.generation, self.checkpoint.path.name)
+        return self.checkpoint.generation
 
     def _checked(self, ids: list[int]) -> list[int]:
         if not ids:
@@ -227,15 +279,13 @@ class Engine:
                 "shorten the prompt or give a larger context (-c)",
             )
 
-    def _checked_window(self, window: Window, sampling: Sampling) -> Window:
-        window.check(sampling.rule)
+    def _warn_of_window(self, window: Window) -> None:
         most = self.drafter.block - 1
         if window.n_max is not None and window.n_max > most > 0:
             warnings.warn(
                 f"n_max {window.n_max} is more than the drafter's block allows; {most} are drafted",
                 stacklevel=3,
             )
-        return window
 
 
 def load(

@@ -31,18 +31,7 @@ class PromptError(UserError):
 
 
 class NumericalError(UserError):
-    """A row of logits or scores with NaN, Inf or nothing finite; it ends its sequence only.
-
-    Args:
-        what: one line that names the row and what is wrong in it.
-        hint: what to try next.
-        row: index of the row among its sequence's rows of the pass. A verdict walks rows in order,
-            so an error met there means that exactly `row` drafted tokens were accepted before it.
-    """
-
-    def __init__(self, what: str, hint: str = "", row: int = 0) -> None:
-        super().__init__(what, hint)
-        self.row = row
+    """A row of logits or scores with NaN, Inf or nothing finite; it ends its sequence only."""
 
 
 class RollbackError(Exception):

@@ -7,19 +7,19 @@ decoding is this loop with the empty drafter.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Generic
 
-import torch
+from torch import Tensor
 
-from draftwalk.clock import Clock
 from draftwalk.draft import Draft, Drafter, DraftRequest
-from draftwalk.errors import NumericalError, UserError
+from draftwalk.errors import UserError
 from draftwalk.rows import Rows, Rowset
-from draftwalk.sequence import FinishReason, Request, Sequence
+from draftwalk.sequence import Request, Sequence
 from draftwalk.state import pass_over
-from draftwalk.target import StateT, Target, new_output
+from draftwalk.step import Step, StepTimes
+from draftwalk.target import StateT, Target
 from draftwalk.verify.distribution import supports
 from draftwalk.verify.verdict import Verdict, coupled, rejection
 from draftwalk.verify.window import verified
@@ -28,43 +28,11 @@ CHUNK = 512  # prompt rows in one pass
 
 
 @dataclass(frozen=True, slots=True)
-class StepTimes:
-    """Seconds of a step: drafting, the target's pass, choosing tokens, committing."""
+class _Gain:
+    """Tokens a text gained in a step, and how many of them were drafted."""
 
-    draft: float
-    verify: float
-    choose: float
-    commit: float
-
-    @property
-    def total(self) -> float:
-        """The whole step."""
-        return self.draft + self.verify + self.choose + self.commit
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What one step did for one sequence.
-
-    Attributes:
-        sequence: whose step it was.
-        prompt_rows: rows of its prompt that were read.
-        draft: the drafted tokens that were verified.
-        accepted: how many of them the text kept.
-        tokens: what the text gained: the kept drafts and, unless cut before it, the next token.
-        text: what became certain of the text.
-        finish_reason: set by the step that ended the text.
-        times: of the whole step, all sequences together.
-    """
-
-    sequence: Sequence
-    prompt_rows: int
-    draft: tuple[int, ...]
-    accepted: int
-    tokens: tuple[int, ...]
-    text: str
-    finish_reason: FinishReason | None
-    times: StepTimes
+    tokens: tuple[int, ...] = ()
+    accepted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +66,51 @@ class _Work:
         assert self.pending == 1, "only a sequence whose prompt is read drafts"
         return Rowset(s.slot, [*tokens, *self.draft.tokens], s.processed, "all")
 
+    def judge(self, logits: Tensor) -> Verdict:
+        """Which drafted tokens stand, and the token after them; changes nothing."""
+        s, draft = self.sequence, self.draft
+        sampling, position = s.request.sampling, len(s.tokens)
+        p = supports(logits, sampling, s.tokens, draft.tokens)
+        if sampling.rule == "coupled":
+            return coupled(p, draft.tokens, s.noise, position)
+        return rejection(p, draft.tokens, draft.q, s.noise, position)
 
-@dataclass(frozen=True, slots=True)
-class _Gain:
-    """Tokens a text gained in a step, and how many of them were drafted."""
+    def grow(self, verdict: Verdict | None) -> _Gain:
+        """Appends the verdict's tokens to the text, up to where it ends.
 
-    tokens: tuple[int, ...] = ()
-    accepted: int = 0
+        A row that cannot be used ends it too; drafts judged before that row still stand.
+        """
+        if verdict is None:
+            return _Gain()
+        tokens = self.draft.tokens[: verdict.accepted]
+        if verdict.token is not None:
+            tokens = (*tokens, verdict.token)
+        for n, token in enumerate(tokens):
+            self.sequence.push(token)
+            if self.sequence.finish_reason is not None:
+                return _Gain(tokens[: n + 1], min(verdict.accepted, n + 1))
+        if verdict.fault is not None:
+            self.sequence.fail(verdict.fault)
+        return _Gain(tokens, verdict.accepted)
+
+    def rows_kept(self, gain: _Gain) -> int:
+        """Rows to commit: all that was pending, and each kept draft but the newest token itself."""
+        if self.sequence.finish_reason == "error":
+            return 0
+        return self.pending - 1 + len(gain.tokens) if self.complete else self.pending
+
+    def report(self, gain: _Gain, times: StepTimes) -> None:
+        """Adds what the step did to the sequence's steps."""
+        step = Step(
+            prompt_rows=self.prompt_rows,
+            draft=self.draft.tokens,
+            accepted=gain.accepted,
+            tokens=gain.tokens,
+            text=self.sequence.take_text(),
+            finish_reason=self.sequence.finish_reason,
+            times=times,
+        )
+        self.sequence.steps.append(step)
 
 
 class Loop(Generic[StateT]):
@@ -114,29 +120,18 @@ class Loop(Generic[StateT]):
         target: the model whose text it is.
         drafter: proposes tokens; the empty one for plain decoding.
         context: most tokens of a sequence; at most the target's.
-        device: where the row tables live.
-        dtype: type of logits and features.
         chunk: prompt rows in one pass.
     """
 
     def __init__(
-        self,
-        target: Target[StateT],
-        drafter: Drafter,
-        context: int,
-        device: torch.device,
-        dtype: torch.dtype,
-        chunk: int = CHUNK,
+        self, target: Target[StateT], drafter: Drafter, context: int, chunk: int = CHUNK
     ) -> None:
         assert chunk > 0, "a pass reads some of the prompt"
         self.target = target
         self.drafter = drafter
         self.context = min(context, target.context)
         self.state = target.new_state()
-        self._device = device
-        self._dtype = dtype
         self._chunk = chunk
-        self._clock = Clock(device)
         self._sequences: list[Sequence] = []
         self._slots: set[int] = set()
 
@@ -177,34 +172,43 @@ class Loop(Generic[StateT]):
         """Whether any text has not ended."""
         return bool(self._sequences)
 
-    def step(self) -> list[Step]:
-        """Takes every sequence one step further; an entry for each."""
-        times = [self._clock.now()]
+    def step(self) -> None:
+        """Takes sequences one step further; `Sequence.steps` says what it did for each.
+
+        A pass that fails leaves every sequence as it was. A failure after it, when texts have grown
+        already, ends the sequences it was working on.
+        """
+        now = self.target.ops.now
+        times = [now()]
         work = self._plan(self._draft())
-        times.append(self._clock.now())
-        rows = Rows.lay_out([part.rowset() for part in work], self._device)
-        out = new_output(
-            rows, self.drafter.taps, self.target.vocabulary, self.target.width, self._dtype
-        )
-        gains: list[_Gain] = []
-        with pass_over(self.state, rows) as kept:
-            self.target.forward(rows, self.state, out)
-            times.append(self._clock.now())
-            first = 0
+        times.append(now())
+        rows = Rows.lay_out([part.rowset() for part in work], self.target.ops.device)
+        grown = False
+        try:
+            with pass_over(self.state, rows) as kept:
+                out = self.target.forward(rows, self.state, self.drafter.taps)
+                times.append(now())
+                verdicts = _judge(work, out.logits)
+                times.append(now())
+                grown = True
+                gains = [part.grow(verdict) for part, verdict in zip(work, verdicts, strict=True)]
+                for part, gain in zip(work, gains, strict=True):
+                    kept[part.sequence.slot] = part.rows_kept(gain)
             for part in work:
-                wanted = len(part.draft.tokens) + 1 if part.complete else 0
-                gain = self._choose(part, out.logits[first : first + wanted])
-                first += wanted
-                gains.append(gain)
-                kept[part.sequence.slot] = _rows_kept(part, len(gain.tokens))
-            times.append(self._clock.now())
-        self.drafter.observe(rows, out.features, kept)
-        for part in work:
-            part.sequence.processed += kept[part.sequence.slot]
-        times.append(self._clock.now())
-        self._sequences = [s for s in self._sequences if s.finish_reason is None]
+                part.sequence.processed += kept[part.sequence.slot]
+            times.append(now())
+            self.drafter.observe(rows, out.features, kept)
+        except BaseException:
+            if grown:
+                for part in work:
+                    part.sequence.fail(UserError("a step of this text failed", "ask again"))
+            raise
+        finally:
+            self._sequences = [s for s in self._sequences if s.finish_reason is None]
+        times.append(now())
         spent = StepTimes(*(after - before for before, after in pairwise(times)))
-        return [_report(part, gain, spent) for part, gain in zip(work, gains, strict=True)]
+        for part, gain in zip(work, gains, strict=True):
+            part.report(gain, spent)
 
     def _start(self, sequence: Sequence) -> Sequence:
         if sequence.finish_reason is None:
@@ -219,7 +223,7 @@ class Loop(Generic[StateT]):
         drafted = self.drafter.state
         while True:
             reached = self.state.reachable(slot, length)
-            within = min(reached, drafted.length(slot))
+            within = min(reached, self.drafter.context)
             if drafted.reachable(slot, within) < within:
                 reached = drafted.reachable(slot, within)
             if reached == length:
@@ -267,64 +271,27 @@ class Loop(Generic[StateT]):
         return work
 
     def _cut(self, draft: Draft, s: Sequence) -> Draft:
-        """The part of a draft that is verified; an id that is no token ends it."""
-        known = self.target.vocabulary
-        size = next(
-            (n for n, t in enumerate(draft.tokens) if not 0 <= t < known), len(draft.tokens)
-        )
-        draft = draft.cut(min(size, self._room(s)))
-        return draft.cut(verified(draft.confidence, s.request.window, s.request.sampling.rule))
+        """The part of a draft that is verified.
 
-    def _choose(self, part: _Work, logits: torch.Tensor) -> _Gain:
-        """Chooses the sequence's next tokens and pushes them, up to where the text ends."""
-        if not part.complete:
-            return _Gain()
-        s = part.sequence
-        try:
-            verdict = self._verify(part, logits)
-        except UserError as error:
-            # A row that cannot be used ends the text there: drafts judged before it still stand.
-            sound = error.row if isinstance(error, NumericalError) else 0
-            gain = _push(s, part.draft.tokens[:sound], sound)
-            if s.finish_reason is None:
-                s.fail(error)
-            return gain
-        tokens = (*part.draft.tokens[: verdict.accepted], verdict.token)
-        return _push(s, tokens, verdict.accepted)
-
-    def _verify(self, part: _Work, logits: torch.Tensor) -> Verdict:
-        s, draft = part.sequence, part.draft
-        sampling, position = s.request.sampling, len(s.tokens)
-        p = supports(logits, sampling, s.tokens, draft.tokens)
-        if sampling.rule == "coupled":
-            return coupled(p, draft.tokens, s.noise, position)
-        return rejection(p, draft.tokens, draft.q, s.noise, position)
+        It ends before an id that is no token, since the target cannot read it. Under the rejection
+        rule such an id is still judged, and rejected: its q stays, one longer than the tokens.
+        """
+        known, rule = self.target.vocabulary, s.request.sampling.rule
+        limit = min(len(draft.tokens), self._room(s))
+        size = next((n for n in range(limit) if not 0 <= draft.tokens[n] < known), limit)
+        length = verified(draft.confidence[:size], s.request.window, rule)
+        cut = draft.cut(length)
+        if rule == "rejection" and length == size < limit:
+            return replace(cut, q=draft.q[: size + 1])
+        return cut
 
 
-def _push(sequence: Sequence, tokens: tuple[int, ...], accepted: int) -> _Gain:
-    """Appends tokens up to where the text ends; the first `accepted` of them were drafted."""
-    for n, token in enumerate(tokens):
-        sequence.push(token)
-        if sequence.finish_reason is not None:
-            return _Gain(tokens[: n + 1], min(accepted, n + 1))
-    return _Gain(tokens, accepted)
-
-
-def _rows_kept(part: _Work, gained: int) -> int:
-    """Rows to commit: all that was pending, and each kept draft but the newest token itself."""
-    if part.sequence.finish_reason == "error":
-        return 0
-    return part.pending - 1 + gained if part.complete else part.pending
-
-
-def _report(part: _Work, gain: _Gain, times: StepTimes) -> Step:
-    return Step(
-        sequence=part.sequence,
-        prompt_rows=part.prompt_rows,
-        draft=part.draft.tokens,
-        accepted=gain.accepted,
-        tokens=gain.tokens,
-        text=part.sequence.take_text(),
-        finish_reason=part.sequence.finish_reason,
-        times=times,
-    )
+def _judge(work: list[_Work], logits: Tensor) -> list[Verdict | None]:
+    """A verdict for each sequence that has logits [W, V] in the pass."""
+    verdicts: list[Verdict | None] = []
+    first = 0
+    for part in work:
+        rows = len(part.draft.tokens) + 1 if part.complete else 0
+        verdicts.append(part.judge(logits[first : first + rows]) if rows else None)
+        first += rows
+    return verdicts

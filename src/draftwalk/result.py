@@ -6,8 +6,8 @@ from collections.abc import Sequence as Many
 from dataclasses import dataclass
 
 from draftwalk.errors import UserError
-from draftwalk.loop import Step
-from draftwalk.sequence import FinishReason, Sequence
+from draftwalk.sequence import Sequence
+from draftwalk.step import FinishReason, Step, StepTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,21 @@ class Timings:
     draft_n_accepted: int
     verify_n: int
 
+    @staticmethod
+    def of(steps: Many[Step]) -> Timings:
+        """What the steps of one answer took."""
+        reading = [step for step in steps if step.prompt_rows]
+        decoding = [step for step in steps if not step.prompt_rows]
+        return Timings(
+            prompt_n=sum(step.prompt_rows for step in reading),
+            prompt_ms=1e3 * sum(step.times.total for step in reading),
+            predicted_n=sum(len(step.tokens) for step in steps),
+            predicted_ms=1e3 * sum(step.times.total for step in decoding),
+            draft_n=sum(len(step.draft) for step in steps),
+            draft_n_accepted=sum(step.accepted for step in steps),
+            verify_n=sum(bool(step.draft) for step in steps),
+        )
+
     @property
     def predicted_per_second(self) -> float:
         """Tokens per second after the first, which belongs to the prompt's time."""
@@ -51,7 +66,7 @@ class Result:
         text: the text, without a stop string.
         tokens: all generated ids, a stop token included.
         finish_reason: why it ended.
-        prompt_tokens: length of the prompt.
+        prompt_tokens: length of the prompt; 0 if it was never taken on.
         seed: what makes the text again; `None` where nothing was drawn.
         timings: counts and times.
         steps: what every step did.
@@ -68,31 +83,28 @@ class Result:
     error: UserError | None = None
 
     @staticmethod
-    def of(sequence: Sequence, steps: Many[Step]) -> Result:
+    def of(sequence: Sequence) -> Result:
         """What became of a sequence that has ended."""
         assert sequence.finish_reason is not None, "the text has not ended"
         sampling = sequence.request.sampling
         return Result(
-            text="".join(step.text for step in steps),
+            text="".join(step.text for step in sequence.steps),
             tokens=tuple(sequence.generated),
             finish_reason=sequence.finish_reason,
             prompt_tokens=len(sequence.request.prompt),
             seed=None if sampling.greedy else sampling.seed,
-            timings=_timings(steps),
-            steps=tuple(steps),
+            timings=Timings.of(sequence.steps),
+            steps=tuple(sequence.steps),
             error=sequence.error,
         )
 
+    @staticmethod
+    def refused(error: UserError) -> Result:
+        """The answer to a prompt that could not be taken on."""
+        return Result("", (), "error", 0, None, Timings.of(()), (), error)
 
-def _timings(steps: Many[Step]) -> Timings:
-    reading = [step for step in steps if step.prompt_rows]
-    decoding = [step for step in steps if not step.prompt_rows]
-    return Timings(
-        prompt_n=sum(step.prompt_rows for step in reading),
-        prompt_ms=1e3 * sum(step.times.total for step in reading),
-        predicted_n=sum(len(step.tokens) for step in steps),
-        predicted_ms=1e3 * sum(step.times.total for step in decoding),
-        draft_n=sum(len(step.draft) for step in steps),
-        draft_n_accepted=sum(step.accepted for step in steps),
-        verify_n=sum(bool(step.draft) for step in steps),
-    )
+
+def pass_times(results: Many[Result]) -> list[StepTimes]:
+    """Times of the steps behind several answers; one that served many of them counts once."""
+    shared = {id(step.times): step.times for result in results for step in result.steps}
+    return list(shared.values())

@@ -10,14 +10,14 @@ back).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-Wanted = Literal["none", "last", "all"]
+Wanted = Literal["none", "last", "drafted", "all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +28,19 @@ class Rowset:
         sequence: the slot of the sequence in the model's state.
         tokens: token ids; `-1 - e` stands for row `e` of the pass's embeddings.
         context: places of the sequence that its state has committed; the rows follow them.
-        wanted: which of the rows need logits.
-        position: rope position of the first row; `None` when it equals the place.
+        wanted: which of the rows need logits; "drafted" are all but the first, the anchor.
+        positions: rope positions, a plane or four of one number a row; `None` when they are the
+            places.
+        parents: the row each row follows, counted in this entry, -1 for what is committed; `None`
+            when it is the one before.
     """
 
     sequence: int
     tokens: Sequence[int]
     context: int
     wanted: Wanted = "all"
-    position: int | None = None
+    positions: Sequence[Sequence[int]] | None = None
+    parents: Sequence[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,6 @@ class Rows:
         sequences: [T] int64, slot of each row's sequence.
         places: [T] int64, index of the row's K/V in its sequence.
         positions: [P, T] int64, rope positions, one plane (four for M-RoPE).
-        contexts: [T] int64, places of the sequence that the row sees through the state.
         parents: [T] int64, the row before it in its span, -1 for the first.
         wanted: [W] int64, rows whose logits are wanted, ascending.
         embeddings: [E, H] rows that replace token embeddings, if any.
@@ -75,7 +78,6 @@ class Rows:
     sequences: Tensor
     places: Tensor
     positions: Tensor
-    contexts: Tensor
     parents: Tensor
     wanted: Tensor
     embeddings: Tensor | None = field(default=None)
@@ -97,31 +99,40 @@ class Rows:
             embeddings: [E, H] rows that negative token ids refer to.
         """
         spans: list[Span] = []
-        columns: list[tuple[int, int, int, int, int, int]] = []
+        columns: list[tuple[int, int, int, int]] = []
+        planes: list[list[int]] = []
         wanted: list[int] = []
         for rowset in rowsets:
             start, size = len(columns), len(rowset.tokens)
             assert size > 0, "a sequence without rows has no place in a pass"
             spans.append(Span(rowset.sequence, start, start + size, rowset.context))
-            first = rowset.context if rowset.position is None else rowset.position
-            for i, token in enumerate(rowset.tokens):
-                parent = start + i - 1 if i else -1
-                place = rowset.context + i
-                columns.append((token, rowset.sequence, place, first + i, rowset.context, parent))
-            if rowset.wanted == "all":
-                wanted.extend(range(start, start + size))
-            elif rowset.wanted == "last":
-                wanted.append(start + size - 1)
+            places = range(rowset.context, rowset.context + size)
+            parents = range(-1, size - 1) if rowset.parents is None else rowset.parents
+            for token, place, parent in zip(rowset.tokens, places, parents, strict=True):
+                before = start + parent if parent >= 0 else -1
+                columns.append((token, rowset.sequence, place, before))
+            positions = (places,) if rowset.positions is None else rowset.positions
+            planes = planes or [[] for _ in positions]
+            for plane, part in zip(planes, positions, strict=True):
+                plane.extend(part)
+            wanted.extend(range(*_WANTED[rowset.wanted](start, start + size)))
         assert len({span.sequence for span in spans}) == len(spans), "a sequence stands in one span"
-        table = torch.tensor(columns, dtype=torch.int64).reshape(-1, 6).T.contiguous().to(device)
+        table = torch.tensor(columns, dtype=torch.int64).reshape(-1, 4).T.contiguous().to(device)
         return Rows(
             spans=tuple(spans),
             tokens=table[0],
             sequences=table[1],
             places=table[2],
-            positions=table[3:4],
-            contexts=table[4],
-            parents=table[5],
+            parents=table[3],
+            positions=torch.tensor(planes, dtype=torch.int64, device=device),
             wanted=torch.tensor(wanted, dtype=torch.int64, device=device),
             embeddings=embeddings,
         )
+
+
+_WANTED: Mapping[Wanted, Callable[[int, int], tuple[int, int]]] = {
+    "none": lambda start, stop: (start, start),
+    "last": lambda start, stop: (stop - 1, stop),
+    "drafted": lambda start, stop: (start + 1, stop),
+    "all": lambda start, stop: (start, stop),
+}

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence as TokenSequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from draftwalk.errors import UserError
 from draftwalk.settings import Limits, Sampling, Window
+from draftwalk.step import FinishReason, Step
 from draftwalk.text.stream import TextStream
 from draftwalk.verify.noise import Noise
-
-FinishReason = Literal["stop", "length", "error"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +39,9 @@ class Request:
     stream: TextStream | None = None
     choice: int = 0
 
+    def __post_init__(self) -> None:
+        self.window.check(self.sampling.rule)
+
 
 class Sequence:
     """A request being answered.
@@ -49,7 +50,10 @@ class Sequence:
         request: what was asked for.
         slot: its place in the states.
         context: most tokens the text may have, prompt included.
-        tokens: tokens whose rows the states hold already, a prefix of the prompt.
+        cached: tokens of the prompt whose rows the states hold already.
+
+    Attributes:
+        steps: what every step so far did for it; whoever reads the text reads it from here.
     """
 
     def __init__(self, request: Request, slot: int, context: int, cached: int = 0) -> None:
@@ -57,6 +61,7 @@ class Sequence:
         self.slot = slot
         self.tokens = list(request.prompt)
         self.processed = cached
+        self.steps: list[Step] = []
         self.noise = Noise(request.sampling.seed or 0, request.choice)
         self.finish_reason: FinishReason | None = None
         self.error: UserError | None = None

@@ -59,7 +59,8 @@ def test_json_has_llama_cpps_names(files: Path) -> None:
     for step in steps:
         kept = step["tokens"][: step["accepted"]]
         assert kept == step["draft"][: step["accepted"]]
-        assert all(step[f"{part}_ms"] >= 0 for part in ("draft", "verify", "choose", "commit"))
+        parts = ("draft", "verify", "choose", "commit", "observe")
+        assert all(step[f"{part}_ms"] >= 0 for part in parts)
     assert answer["model"] == str(files / "t.gguf")
     assert answer["model_draft"] == str(files / "d2")
     again = found(files, "hello", "-n", "12", "--temp", "0.8", "--seed", str(answer["seed"]))
@@ -230,6 +231,10 @@ def test_a_batch_is_readable(files: Path, tmp_path: Path) -> None:
     outcome = run(files, "--prompts", file, "-n", "5")
     assert re.fullmatch(r"\[1\] hello\n.{5,6}\n\n\[2\] hi\n.{5,6}\n\n", outcome.out, re.DOTALL)
     assert "2 of 2 prompts, 10 tokens" in outcome.err
+    file.write_text(f"hello\n{'x' * 600}\n")
+    outcome = run(files, "--prompts", file, "-n", "5")
+    assert re.fullmatch(r"\[1\] hello\n.{5,6}\n\n", outcome.out, re.DOTALL)
+    assert "1 of 2 prompts, 5 tokens" in outcome.err
 
 
 def test_one_bad_prompt_does_not_harm_the_others(files: Path, tmp_path: Path) -> None:
@@ -241,6 +246,9 @@ def test_one_bad_prompt_does_not_harm_the_others(files: Path, tmp_path: Path) ->
     first, long, empty, last = outcome.json["results"]
     assert first["tokens"] == found(files, "hello", "-n", "6")["tokens"]
     assert last["tokens"] == found(files, "hi", "-n", "6")["tokens"]
+    assert [one["finish_reason"] for one in (first, long, empty)] == ["length", "error", "error"]
+    assert (long["text"], long["tokens"], long["steps"]) == ("", [], [])
+    assert outcome.json["usage"]["completion_tokens"] == 12
     assert "the context holds 512" in long["error"]
     assert "empty" in empty["error"]
     assert [line[:16] for line in outcome.err.splitlines()] == [

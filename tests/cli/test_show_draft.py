@@ -4,13 +4,12 @@ import pytest
 from rich.console import Console
 
 from draftwalk.cli.show_draft import DraftPainter
-from draftwalk.loop import Step, StepTimes
 from draftwalk.prompt import tokenizer_from_gguf
-from draftwalk.sequence import Request, Sequence
+from draftwalk.step import Step, StepTimes
 from draftwalk.weights import GgufFile
 from support.talking_model import END, ids_of, write_target
 
-TIMES = StepTimes(0.0, 0.0, 0.0, 0.0)
+TIMES = StepTimes(0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -22,8 +21,7 @@ def tokenizer(tmp_path_factory):
 def step(draft: str, accepted: int, own: list[int]) -> Step:
     drafted = ids_of(draft)
     tokens = (*drafted[:accepted], *own)
-    text = Sequence(Request([0]), 0, 99)
-    return Step(text, 0, tuple(drafted), accepted, tokens, "", None, TIMES)
+    return Step(0, tuple(drafted), accepted, tokens, "", None, TIMES)
 
 
 def painted(tokenizer, steps: list[Step], **console: object) -> str:

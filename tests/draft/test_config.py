@@ -50,7 +50,8 @@ REFUSED: list[tuple[str, object]] = [
 @pytest.mark.parametrize(("key", "value"), REFUSED)
 @pytest.mark.parametrize("nested", [True, False])
 def test_parts_that_are_not_implemented(nested: bool, key: str, value: object) -> None:
-    with pytest.raises(CheckpointError, match=f"made-for-a-test: key {key} ") as caught:
+    name = f"dflash_config.{key}" if nested else key
+    with pytest.raises(CheckpointError, match=f"made-for-a-test: key {name} ") as caught:
         read(nested={key: value}) if nested else read(top={key: value})
     assert len(str(caught.value).splitlines()) == 1
 
@@ -137,8 +138,42 @@ def test_what_is_nested_comes_before_what_is_at_the_top() -> None:
     assert read(top={"block_size": 4}, nested={"block_size": ...}).block == 4
     assert read(top={"block_size": 4}, nested={"block_size": None}).block == 4
     assert read(nested={"block_size": ...}).block == 16
-    # Sizes of the decoder are not looked for in the nested table.
-    assert read(nested={"hidden_size": 64}).sizes.width == 48
+    # Sizes of the decoder are not looked for in the nested table, so they must not stand there.
+    with pytest.raises(CheckpointError, match=r"key dflash_config\.hidden_size = 64 is not"):
+        read(nested={"hidden_size": 64})
+
+
+@pytest.mark.parametrize(
+    ("top", "nested", "name"),
+    [
+        ({"logits_scaling": 8.0}, {}, "logits_scaling"),
+        ({"mlp_bias": True}, {}, "mlp_bias"),
+        ({"shift_label": False}, {}, "shift_label"),
+        ({}, {"logits_scaling": 8.0}, r"dflash_config\.logits_scaling"),
+        ({}, {"gru_hidden_dim": 64}, r"dflash_config\.gru_hidden_dim"),
+        ({}, {"is_neox_style": False}, r"dflash_config\.is_neox_style"),
+        ({}, {"rope_theta": 1e6}, r"dflash_config\.rope_theta"),
+        ({"rope_scaling": {"type": "linear", "factor": 2.0, "mscale": 1}}, {}, "mscale"),
+        ({"rope_scaling": {"type": "linear", "factor": 2.0, "attn": {"a": 1}}}, {}, "attn"),
+    ],
+)
+def test_keys_nobody_reads_are_refused_by_name(
+    top: Mapping[str, object], nested: Mapping[str, object], name: str
+) -> None:
+    with pytest.raises(CheckpointError, match=f"key {name} = .* is not implemented"):
+        read(top, nested)
+
+
+def test_what_a_drafter_carries_beside_itself_is_passed_over() -> None:
+    beside = {
+        **{"architectures": ["Any"], "dtype": "bfloat16", "auto_map": {}, "initializer_range": 0.1},
+        **{"tie_word_embeddings": True, "num_target_layers": 30, "max_window_layers": 2},
+        **{"mlp_bias": False, "sliding_window": 99, "use_sliding_window": False, "use_cache": True},
+    }
+    assert str(read(beside, {"mask_token_id": 3, "block_size": 6})) == str(read())
+    # Where both tables say something, the one that is not looked at does not count as unread.
+    both = {"block_size": 4, "causal": True, "is_causal": None}
+    assert read(both, {"causal": False}).causal == (False, False)
 
 
 def test_causality() -> None:

@@ -20,7 +20,14 @@ from draftwalk.rows import Rows, Rowset
 from draftwalk.settings import Sampling
 from draftwalk.verify.noise import Noise
 from draftwalk.weights import pack_tensor
-from support.models import CPU, MadeCheckpoint, drafter_checkpoint, random_drafter, target
+from support.models import (
+    CPU,
+    MadeCheckpoint,
+    drafter_checkpoint,
+    hidden_rows,
+    random_drafter,
+    target,
+)
 
 Change = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 HEAD_DIM, ROWS = 16, 9
@@ -69,7 +76,7 @@ def requests(sampling: Sampling | None = None) -> list[DraftRequest]:
 
 
 def hidden(checkpoint: MadeCheckpoint) -> Tensor:
-    return fed(checkpoint).hidden(requests())[1]
+    return hidden_rows(fed(checkpoint), requests())
 
 
 def drafts(checkpoint: MadeCheckpoint) -> list[Draft]:
@@ -178,7 +185,7 @@ def test_without_transitions_every_row_takes_its_own_best() -> None:
     for side in ("predecessor_codebook", "successor_codebook", "hidden_projection.weight"):
         independent = with_tensors(made(), {side: np.zeros_like})
         drafter = fed(independent)
-        logits = drafter.logits(drafter.hidden(requests())[1])
+        logits = drafter.logits(hidden_rows(drafter, requests()))
         best = logits.argmax(-1).view(2, -1)
         assert [list(draft.tokens) for draft in drafter.propose(requests())] == best.tolist()
         assert tokens(independent) != tokens(made()), "the tables matter"
@@ -187,7 +194,7 @@ def test_without_transitions_every_row_takes_its_own_best() -> None:
 def test_one_candidate_leaves_no_choice() -> None:
     narrow = with_config(made(), selector_top_k=1)
     drafter = fed(narrow)
-    best = drafter.logits(drafter.hidden(requests())[1]).argmax(-1).view(2, -1).tolist()
+    best = drafter.logits(hidden_rows(drafter, requests())).argmax(-1).view(2, -1).tolist()
     for sampling in (Sampling(), Sampling(temperature=2.0), Sampling(1.0, rule="rejection")):
         for draft, row in zip(drafter.propose(requests(sampling)), best, strict=True):
             assert list(draft.tokens) == row
@@ -198,7 +205,7 @@ def test_the_walk_is_the_one_without_a_lattice() -> None:
     """Token by token: the score of a candidate after the token that was really taken."""
     checkpoint = made()
     drafter = fed(checkpoint)
-    rows = drafter.hidden(requests())[1]
+    rows = hidden_rows(drafter, requests())
     table = {
         side: torch.from_numpy(
             checkpoint.tensors[f"candidate_selector.{side}_codebook"].unpack()

@@ -19,6 +19,7 @@ from draftwalk.settings import Sampling
 from draftwalk.target import SharedTables
 from draftwalk.verify.distribution import candidate_support
 from draftwalk.verify.noise import Noise
+from support.models import hidden_rows
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "drafters"
 CASES = sorted(path.name for path in FIXTURES.iterdir())
@@ -78,18 +79,12 @@ class Case:
             yield turn, sizes.pop()
 
 
-def block_of(case: Case, turn: int, rows: int) -> tuple[Rows, Tensor]:
-    """Runs blocks of `rows` rows, which may be shorter than the loop's."""
-    drafter = case.drafter
-    return drafter.hidden(case.requests(turn, Sampling()), rows)
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_hidden_states_and_logits(name: str) -> None:
     case = Case(name)
     for turn, rows in case.turns():
         case.observe(turn)
-        _, hidden = block_of(case, turn, rows)
+        hidden = hidden_rows(case.drafter, case.requests(turn, Sampling()), rows)
         logits = case.drafter.logits(hidden)
         for s in range(len(case.case["sequences"])):
             mine = slice(s * (rows - 1), (s + 1) * (rows - 1))
@@ -105,7 +100,7 @@ def test_candidates_scores_path_and_q(name: str) -> None:
     for turn, rows in case.turns():
         case.observe(turn)
         requests = case.requests(turn, Sampling())
-        candidates, scores = drafter.lattice(requests, rows)
+        candidates, scores = drafter.draft(requests, rows)
         for s in range(len(requests)):
             mine = slice(s * (rows - 1), (s + 1) * (rows - 1))
             _check_lattice(case, s, turn, candidates[mine], scores[mine].float())

@@ -72,16 +72,17 @@ class Poisoned:
         self._model = model
         self.slot, self.place, self.value = slot, place, value
         self.vocabulary, self.width, self.depth = model.vocabulary, model.width, model.depth
-        self.context, self.tables = model.context, model.tables
+        self.context, self.tables, self.ops = model.context, model.tables, model.ops
 
     def new_state(self):
         return self._model.new_state()
 
-    def forward(self, rows: Rows, state, out: PassOutput) -> None:
-        self._model.forward(rows, state, out)
+    def forward(self, rows: Rows, state, taps: tuple[int, ...]) -> PassOutput:
+        out = self._model.forward(rows, state, taps)
         bad = (rows.sequences == self.slot) & (rows.places >= self.place)
         out.features[bad] = self.value
         out.logits[bad[rows.wanted]] = self.value
+        return out
 
 
 @pytest.mark.parametrize(
@@ -129,14 +130,15 @@ class OneBadToken:
     def __init__(self, model, token: int) -> None:
         self._model, self.token = model, token
         self.vocabulary, self.width, self.depth = model.vocabulary, model.width, model.depth
-        self.context, self.tables = model.context, model.tables
+        self.context, self.tables, self.ops = model.context, model.tables, model.ops
 
     def new_state(self):
         return self._model.new_state()
 
-    def forward(self, rows: Rows, state, out: PassOutput) -> None:
-        self._model.forward(rows, state, out)
+    def forward(self, rows: Rows, state, taps: tuple[int, ...]) -> PassOutput:
+        out = self._model.forward(rows, state, taps)
         out.logits[rows.tokens[rows.wanted] == self.token] = torch.nan
+        return out
 
 
 @pytest.mark.parametrize("rule", ["coupled", "rejection"])
@@ -227,6 +229,28 @@ def test_a_step_that_failed_can_be_taken_again(where: str) -> None:
         assert text.generated == plain(HybridTarget(), request(n))
 
 
+def test_a_failure_after_texts_have_grown_ends_the_texts_of_that_step() -> None:
+    model = HybridTarget()
+    drafter = drafter_of(model)
+    loop = make_loop(model, drafter, CONTEXT)
+    texts = [loop.admit(request(n)) for n in range(3)]
+    loop.step()
+    drafter.observe = Failing(drafter.observe)
+    with pytest.raises(MemoryError):
+        loop.step()
+    assert [text.finish_reason for text in texts] == ["error"] * 3
+    assert not loop.busy
+    followed = loop.follow(texts[0], request(0))  # the slot can be gone on with
+    while loop.busy:
+        loop.step()
+    assert followed.generated == plain(model, request(0))
+    for text in (followed, *texts[1:]):
+        loop.release(text)
+    text, steps = answer(loop, request(4))
+    assert text.generated == plain(model, request(4))
+    assert any(step.draft for step in steps)
+
+
 @pytest.mark.parametrize("selector", [True, False])
 def test_a_drafter_of_less_context_stops_drafting_there(selector: bool) -> None:
     model = windowed_target(8, full=True)
@@ -251,6 +275,25 @@ def test_a_drafter_of_less_context_stops_drafting_there(selector: bool) -> None:
     text, steps = answer(loop, request(0))
     assert text.generated == plain(model, request(0))
     assert any(step.draft for step in steps), "being off was not for ever"
+
+
+@pytest.mark.parametrize("chunk", [7, 512])
+def test_several_texts_at_the_end_of_their_context(chunk: int) -> None:
+    """A block that does not fit any more in one sequence is no matter of the others."""
+    model = windowed_target(8, full=True)
+    loop = make_loop(model, drafter_of(model, context=64), context=64, chunk=chunk)
+    requests = [
+        Request(list(range(n, n + size)), Sampling())
+        for n, size in enumerate((50, 56, 62, 63, 64, 65, 50))
+    ]
+    texts = [loop.admit(one) for one in requests]
+    while loop.busy:
+        loop.step()
+    for text, one in zip(texts, requests, strict=True):
+        alone, _ = answer(make_loop(model, EmptyDrafter(), 64), one)
+        assert text.generated == alone.generated
+        assert len(text.tokens) == max(64, len(one.prompt))
+        assert text.finish_reason == "length"
 
 
 def test_a_sequence_that_is_released_midway() -> None:

@@ -11,14 +11,14 @@ from dataclasses import dataclass, fields
 from functools import cache
 
 import pytest
-import torch
 
 from draftwalk.draft import Drafter
 from draftwalk.draft.none import EmptyDrafter
-from draftwalk.loop import Loop, Step
+from draftwalk.loop import Loop
 from draftwalk.sequence import Request
 from draftwalk.settings import Limits, Sampling, Window
-from support.models import BLOCK, CPU, ScriptedDrafter, drafter_checkpoint, random_drafter, target
+from draftwalk.step import Step
+from support.models import BLOCK, ScriptedDrafter, drafter_checkpoint, random_drafter, target
 from support.recurrent import HybridTarget
 
 TARGETS = ("llama-rope3", "qwen2", "qwen3", "gemma3", "hybrid")
@@ -124,16 +124,15 @@ def run(
 ) -> tuple[list[list[int]], list[list[Step]], list[str | None]]:
     """Texts, steps and finish reasons, in the order of the requests."""
     sequences, waiting = [], list(requests)
-    steps: list[list[Step]] = [[] for _ in requests]
     while waiting or loop.busy:
         if waiting:
             for one in waiting if together else waiting[:1]:
                 sequences.append(loop.admit(one))
             waiting = [] if together else waiting[1:]
         if loop.busy:
-            for step in loop.step():
-                steps[sequences.index(step.sequence)].append(step)
+            loop.step()
     texts = [sequence.generated for sequence in sequences]
+    steps = [sequence.steps for sequence in sequences]
     reasons = [sequence.finish_reason for sequence in sequences]
     for sequence in sequences:
         loop.release(sequence)
@@ -144,7 +143,7 @@ def run(
 @cache
 def plain(target_name: str, sampling: str, n: int) -> tuple[list[int], str | None]:
     case = Case(target_name, "none", 0, sampling, 512, 1, "together", (0,))
-    loop = Loop(make_target(target_name), EmptyDrafter(), 256, CPU, torch.float64)
+    loop = Loop(make_target(target_name), EmptyDrafter(), 256)
     texts, _, reasons = run(loop, [request(case, n)], True)
     return texts[0], reasons[0]
 
@@ -164,13 +163,13 @@ def check(case: Case) -> None:
     model = make_target(case.target)
     numbers = range(case.batch)
     requests = [request(case, n) for n in numbers]
-    loop = Loop(model, make_drafter(case, numbers), 256, CPU, torch.float64, case.chunk)
+    loop = Loop(model, make_drafter(case, numbers), 256, case.chunk)
     texts, steps, reasons = run(loop, requests, case.arrival == "together")
     for n in numbers:
         assert (texts[n], reasons[n]) == plain(case.target, case.sampling, n)
         check_counts(steps[n], texts[n], case)
     for n in {0, case.batch - 1}:
-        loop = Loop(model, make_drafter(case, range(n, n + 1)), 256, CPU, torch.float64)
+        loop = Loop(model, make_drafter(case, range(n, n + 1)), 256)
         alone_texts, alone, _ = run(loop, [requests[n]], True)
         assert alone_texts[0] == texts[n]
         decoding = [(s.draft, s.accepted, s.tokens) for s in steps[n] if s.tokens]

@@ -74,8 +74,9 @@ def test_p_min(confidence, p_min: float, coupled: int, rejection: int) -> None:
 
 
 def test_n_min_is_refused_where_it_would_bias_the_text() -> None:
+    """With the request, before it could stop a step that others share."""
     with pytest.raises(PromptError, match="n_min 2 would bias"):
-        first_draft(ListedDrafter([BLOCK_OF_TEXT]), Window(n_min=2), REJECTION)
+        Request(PROMPT, REJECTION, window=Window(n_min=2))
 
 
 @pytest.mark.parametrize("sampling", [COUPLED, REJECTION])

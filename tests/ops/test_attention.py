@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from draftwalk.ops import PlainKV, Visibility
+from draftwalk.ops import Visibility
+from draftwalk.ops.memory import KVTensors
 from draftwalk.rows import Rows, Rowset
 from draftwalk.state import pass_over
-from draftwalk.state.pages import PagedKV
-from support.models import CPU, DOUBLE
+from support.models import CPU, DOUBLE, new_pages, store
 
 N, G, D = 4, 2, 6  # query heads, key/value heads, values
 SCALE = 0.4
@@ -43,22 +43,22 @@ class Inputs:
         self.sinks = random(N)
 
     @property
-    def plain(self) -> PlainKV:
-        return PlainKV(self.contexts, self.k, self.v)
+    def plain(self) -> KVTensors:
+        return KVTensors(self.contexts, self.k, self.v)
 
     def through_pages(self, sees: Visibility) -> Tensor:
         """What a state gives that was filled in chunks."""
-        state = PagedKV(1, G, D, sees.window, torch.float64, CPU)
+        state = new_pages(1, G, D, sees.window)
         for slot, (k, v) in self.contexts.items():
             state.open(slot)
             for start in range(0, len(k), 50):
                 part = slice(start, start + 50)
                 chunk = Rows.lay_out([Rowset(slot, [0] * len(k[part]), start)], CPU)
                 with pass_over(state, chunk) as kept:
-                    DOUBLE.store(k[part], v[part].flatten(1), state.layer(0), chunk)
+                    store(k[part], v[part], state.layer(0), chunk)
                     kept[slot] = chunk.size
         with pass_over(state, self.rows):
-            DOUBLE.store(self.k, self.v.flatten(1), state.layer(0), self.rows)
+            store(self.k, self.v, state.layer(0), self.rows)
             return DOUBLE.attend(self.q, state.layer(0), self.rows, sees)
 
 
@@ -123,7 +123,7 @@ def test_gradients_reach_both_parts(sinks: bool) -> None:
 
     def attend(q: Tensor, k: Tensor, v: Tensor, ck: Tensor, cv: Tensor, *s: Tensor) -> Tensor:
         nothing = torch.zeros(0, G, D, dtype=torch.float64)
-        kv = PlainKV({0: (ck, cv), 1: (nothing, nothing)}, k, v)
+        kv = KVTensors({0: (ck, cv), 1: (nothing, nothing)}, k, v)
         return DOUBLE.attend(q, kv, rows, Visibility(SCALE, False, 6, 1.5, s[0] if s else None))
 
     parts = [random(5, N, D), *(random(5, G, D) for _ in range(2))]
@@ -152,7 +152,7 @@ def test_what_a_row_cannot_see_does_not_harm_it(causal: bool, bad: float) -> Non
 def test_half_precision_sums_in_single() -> None:
     """Weights are rounded once: many equal ones still sum to one."""
     rows = Rows.lay_out([Rowset(0, [0], 5000)], CPU)
-    kv = PlainKV(
+    kv = KVTensors(
         {0: (torch.zeros(5000, 1, D).bfloat16(), torch.ones(5000, 1, D).bfloat16())},
         torch.zeros(1, 1, D).bfloat16(),
         torch.ones(1, 1, D).bfloat16(),

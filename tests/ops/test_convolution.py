@@ -82,18 +82,9 @@ def test_a_bad_block_stays_by_itself(bad: float) -> None:
 
 def test_ancestors_are_parents() -> None:
     """Rows 1 and 2 both follow row 0, row 3 follows 1, row 4 follows 2."""
-    rows = table(5)
     parents = torch.tensor([-1, 0, 0, 1, 2])
-    branched = Rows(
-        rows.spans,
-        rows.tokens,
-        rows.sequences,
-        rows.places,
-        rows.positions,
-        rows.contexts,
-        parents,
-        rows.wanted,
-    )
+    branched = Rows.lay_out([Rowset(0, [0] * 5, 0, parents=[-1, 0, 0, 1, 2])], CPU)
+    assert torch.equal(branched.parents, parents)
     x, base, dynamic = random(5, WIDTH), random(2, 3, WIDTH), random(5, 2 * 3 * 4)
     out = DOUBLE.convolve(x, dynamic, base, 0, branched)
     for path in ([0, 1, 3], [0, 2, 4]):

@@ -30,7 +30,7 @@ def attention_inputs(x: Tensor, weight: Tensor) -> Tensor:
 
 def selector(unary: Tensor, gate: Tensor, before: Tensor, after: Tensor) -> Tensor:
     tables = DenseMatrix(before), DenseMatrix(after)
-    return DOUBLE.selector(unary, CANDIDATES, gate, tables, ROWS.spans, ROWS)
+    return DOUBLE.selector(unary, CANDIDATES, gate, tables, ROWS)
 
 
 CASES: dict[str, tuple[Callable[..., object], list[tuple[int, ...]]]] = {

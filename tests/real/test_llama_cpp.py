@@ -15,7 +15,6 @@ from draftwalk.models import open_model
 from draftwalk.ops.torch import TorchOperations
 from draftwalk.rows import Rows, Rowset
 from draftwalk.state import pass_over
-from draftwalk.target import new_output
 from draftwalk.target.load import build_target
 
 CPU = torch.device("cpu")
@@ -34,9 +33,8 @@ def test_kl_divergence_from_llama_cpp() -> None:
     divergence = []
     for start in range(0, len(ids), CHUNK):
         rows = Rows.lay_out([Rowset(0, ids[start : start + CHUNK], start)], CPU)
-        out = new_output(rows, (), target.vocabulary, target.width, torch.float32)
         with pass_over(state, rows) as kept:
-            target.forward(rows, state, out)
+            out = target.forward(rows, state, ())
             kept[0] = rows.size
         mine = out.logits.double().log_softmax(-1)
         part = slice(start, start + CHUNK)

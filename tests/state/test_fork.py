@@ -1,12 +1,11 @@
 """Forked sequences share memory until they write; then none sees the other's rows."""
 
 import pytest
-import torch
 
 from draftwalk.rows import Rows, Rowset
 from draftwalk.state import pass_over
 from draftwalk.state.pages import PagedKV
-from support.models import CPU
+from support.models import CPU, new_pages
 from support.states import KINDS, TEXT, assert_as_fresh
 
 
@@ -60,7 +59,7 @@ def write(state: PagedKV, slot: int, count: int) -> None:
 
 
 def test_only_pages_that_are_written_are_copied() -> None:
-    state = PagedKV(2, 1, 4, None, torch.float64, CPU)
+    state = new_pages(2, 1, 4, None)
     state.open(0)
     write(state, 0, 200)
     assert state.pages_in_use == 4

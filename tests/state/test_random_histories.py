@@ -20,15 +20,15 @@ from hypothesis.stateful import (
 )
 from torch import Tensor
 
-from draftwalk.ops.torch import TorchOperations
+from draftwalk.ops.memory import PAGE
+from draftwalk.ops.torch import DensePool
 from draftwalk.rows import Rows, Rowset
-from draftwalk.state import PAGE, pass_over
+from draftwalk.state import pass_over
 from draftwalk.state.model import ModelState
 from draftwalk.state.pages import FREED, PagedKV
-from support.models import CPU
+from support.models import CPU, new_pages, store
 from support.recurrent import EVERY, RecurrentState
 
-OPS = TorchOperations(CPU, torch.float64)
 STATES: list[Callable[[], ModelState]] = [
     lambda: ModelState([pages(None)]),
     lambda: ModelState([pages(1), pages(70)]),
@@ -39,7 +39,7 @@ STATES: list[Callable[[], ModelState]] = [
 
 
 def pages(window: int | None) -> PagedKV:
-    return PagedKV(2, 1, 1, window, torch.float64, CPU)
+    return new_pages(2, 1, 2, window)
 
 
 def follow(h: float, value: float) -> float:
@@ -52,8 +52,8 @@ def compute(state: ModelState, rows: Rows, values: Tensor) -> None:
     for kind in state.kinds:
         if isinstance(kind, PagedKV):
             for layer in range(2):
-                k = (values + 0.25 * layer)[:, None, None]
-                OPS.store(k, -k[:, 0], kind.layer(layer), rows)
+                k = (values + 0.25 * layer)[:, None, None].expand(-1, 1, 2)
+                store(k, -k, kind.layer(layer), rows)
         else:
             assert isinstance(kind, RecurrentState)
             for span in rows.spans:
@@ -81,17 +81,17 @@ def check_pages(kind: PagedKV, slot: int, wanted: list[int]) -> None:
     start = 0 if kind.window is None else max(0, len(wanted) - kind.window + 1)
     expected = torch.tensor(wanted[start:], dtype=torch.float64)
     for layer in range(2):
-        held = kind.layer(layer)
-        table = held.tables[slot]
+        table, pool = kind._tables[slot], kind.layer(layer).pool
+        assert isinstance(pool, DensePool)
         assert len(table) == -(-len(wanted) // PAGE)
         places = torch.arange(start, len(wanted))
         at = torch.tensor(table, dtype=torch.int64)[places // PAGE] * PAGE + places % PAGE
-        assert torch.equal(held.k.reshape(-1)[at], expected + 0.25 * layer)
-        assert torch.equal(held.v.reshape(-1)[at], -expected - 0.25 * layer)
+        assert torch.equal(pool.k[layer][..., 0].reshape(-1)[at], expected + 0.25 * layer)
+        assert torch.equal(pool.v[layer][..., 1].reshape(-1)[at], -expected - 0.25 * layer)
 
 
 def pages_of(kind: PagedKV, slots: Iterable[int]) -> set[int]:
-    return {page for slot in slots for page in kind.layer(0).tables[slot] if page != FREED}
+    return {page for slot in slots for page in kind._tables[slot] if page != FREED}
 
 
 class Histories(RuleBasedStateMachine):

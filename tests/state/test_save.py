@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from draftwalk.errors import RollbackError
-from draftwalk.state.pages import PagedKV
-from support.models import CPU, windowed_target
+from support.models import new_pages, windowed_target
 from support.states import KINDS, TEXT, TargetProbe, assert_as_fresh
 
 
@@ -40,7 +39,7 @@ def saved_of(window: int) -> dict[str, torch.Tensor]:
 
 def test_memory_of_other_sizes_is_refused() -> None:
     saved = saved_of(5)["0.k"]
-    state = PagedKV(2, 2, 16, 5, torch.float64, CPU)
+    state = new_pages(2, 2, 16, 5)
     with pytest.raises(RollbackError, match="does not fit"):
         state.load(0, {"length": torch.tensor(1), "freed": torch.tensor(0), "k": saved, "v": saved})
     assert state.pages_in_use == 0
@@ -51,7 +50,7 @@ def test_memory_of_other_sizes_is_refused() -> None:
 def test_pages_that_a_window_has_left_behind_are_missed(window: int, other: int | None) -> None:
     saved = {key.removeprefix("0."): value for key, value in saved_of(window).items()}
     layers, _, _, heads, head_dim = saved["k"].shape
-    state = PagedKV(layers, heads, head_dim, other, torch.float64, CPU)
+    state = new_pages(layers, heads, head_dim, other)
     if window > (other or window + 1):
         state.load(0, saved)  # more than is needed does no harm
         assert state.length(0) == 140

@@ -1,12 +1,11 @@
 """Sliding layers give pages back at commit, and only those that no row to come can see."""
 
 import pytest
-import torch
 
+from draftwalk.ops.memory import PAGE
 from draftwalk.rows import Rows, Rowset
-from draftwalk.state import PAGE, pass_over
-from draftwalk.state.pages import PagedKV
-from support.models import CPU
+from draftwalk.state import pass_over
+from support.models import CPU, new_pages
 from support.states import WINDOWS
 
 
@@ -18,7 +17,7 @@ def pages_needed(window: int, length: int) -> int:
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("chunk", [1, 6, 37, 64, 130])
 def test_pages_held_over_a_long_text(window: int, chunk: int) -> None:
-    state = PagedKV(1, 1, 2, window, torch.float64, CPU)
+    state = new_pages(1, 1, 2, window)
     state.open(0)
     length = 0
     for step in range(900 // chunk):
@@ -34,7 +33,7 @@ def test_pages_held_over_a_long_text(window: int, chunk: int) -> None:
 
 @pytest.mark.parametrize("window", WINDOWS)
 def test_rejected_rows_free_nothing(window: int) -> None:
-    state = PagedKV(1, 1, 2, window, torch.float64, CPU)
+    state = new_pages(1, 1, 2, window)
     state.open(0)
     for context, size, keep in ((0, 60, 60), (60, 200, 3)):
         rows = Rows.lay_out([Rowset(0, [0] * size, context, "none")], CPU)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from draftwalk.state import PAGE
+from draftwalk.ops.memory import PAGE
 from support.recurrent import EVERY
 from support.states import KINDS, TEXT, Probe, assert_as_fresh
 

@@ -14,9 +14,12 @@ from draftwalk.draft.block import BlockDrafter
 from draftwalk.draft.load import build_drafter
 from draftwalk.draft.none import CountingState
 from draftwalk.models import open_model
+from draftwalk.ops import RopeTable
+from draftwalk.ops.memory import KVPages
 from draftwalk.ops.torch import TorchOperations
 from draftwalk.quant.f32 import FORMATS as F32
 from draftwalk.rows import Rows
+from draftwalk.state.pages import PagedKV
 from draftwalk.target.decoder import Decoder
 from draftwalk.target.load import build_target
 from draftwalk.verify.distribution import Support
@@ -204,3 +207,32 @@ class ScriptedDrafter:
     def observe(self, rows: Rows, features: Tensor, kept: Mapping[int, int]) -> None:
         self.state.begin(rows)
         self.state.commit(kept)
+
+
+def hidden_rows(
+    drafter: BlockDrafter, requests: Sequence[DraftRequest], block: int | None = None
+) -> Tensor:
+    """Final-normed rows [M, H] that the drafter picks its tokens from."""
+    caught = []
+    outputs = drafter.outputs
+
+    def catching(hidden: Tensor, rows: Rows) -> tuple[Tensor, ...]:
+        caught.append(hidden)
+        return outputs(hidden, rows)
+
+    drafter.outputs = catching  # type: ignore[method-assign]
+    drafter.draft(requests, block)
+    del drafter.outputs
+    return caught[0]
+
+
+def new_pages(layers: int, heads: int, head_dim: int, window: int | None) -> PagedKV:
+    """K/V pages in float64."""
+    return PagedKV(DOUBLE.page_pool(layers, heads, head_dim), window, CPU)
+
+
+def store(k: Tensor, v: Tensor, into: KVPages, rows: Rows) -> None:
+    """Writes keys and values [T, G, D] as they are: by a rope that turns nothing."""
+    half = (512, k.shape[2] // 2)
+    still = RopeTable(torch.ones(half).to(k), torch.zeros(half).to(k))
+    DOUBLE.remember(k.flatten(1), v.flatten(1), k.shape[1], None, still, into, rows)

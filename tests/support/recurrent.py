@@ -10,9 +10,8 @@ from draftwalk.ops import Matrix, Visibility
 from draftwalk.ops.torch import DenseMatrix
 from draftwalk.rows import Rows
 from draftwalk.state.model import ModelState
-from draftwalk.state.pages import PagedKV
 from draftwalk.target import PassOutput, SharedTables
-from support.models import CPU, DOUBLE
+from support.models import DOUBLE, new_pages, store
 
 EVERY = 8  # rows between checkpoints
 
@@ -101,6 +100,7 @@ class RecurrentState:
 class RecurrentTarget:
     """Only h = tanh(0.9 h + W x): its next token depends on all it has read, and nothing else."""
 
+    ops = DOUBLE
     depth = 1
 
     def __init__(self, vocabulary: int = 160, width: int = 48, context: int = 512) -> None:
@@ -114,11 +114,10 @@ class RecurrentTarget:
     def new_state(self) -> RecurrentState:
         return RecurrentState(self.width)
 
-    def forward(self, rows: Rows, state: RecurrentState, out: PassOutput) -> None:
+    def forward(self, rows: Rows, state: RecurrentState, taps: tuple[int, ...]) -> PassOutput:
         x = run_recurrence(DOUBLE.embed(self.tables.embedding, rows, 1.0), self._inner, state, rows)
-        for column in range(len(out.taps)):
-            DOUBLE.copy(x, out.features[:, column * self.width : (column + 1) * self.width])
-        DOUBLE.head(x[rows.wanted], self.tables.head, into=out.logits)
+        logits = DOUBLE.head(x[rows.wanted], self.tables.head)
+        return PassOutput.of(rows, logits, [DOUBLE.join([x] * len(taps))] if taps else [])
 
 
 def run_recurrence(x: Tensor, inner: Tensor, state: RecurrentState, rows: Rows) -> Tensor:
@@ -136,13 +135,14 @@ class HybridState(ModelState):
 
     def __init__(self, width: int, head_dim: int, window: int) -> None:
         self.recurrent = RecurrentState(width)
-        self.pages = PagedKV(1, 1, head_dim, window, torch.float64, CPU)
+        self.pages = new_pages(1, 1, head_dim, window)
         super().__init__([self.recurrent, self.pages])
 
 
 class HybridTarget:
     """One sliding attention layer, then h = tanh(0.9 h + W x), both tapped."""
 
+    ops = DOUBLE
     depth = 2
 
     def __init__(self, vocabulary: int = 160, width: int = 48, context: int = 256) -> None:
@@ -161,16 +161,16 @@ class HybridTarget:
     def new_state(self) -> HybridState:
         return HybridState(self.width, 16, window=7)
 
-    def forward(self, rows: Rows, state: HybridState, out: PassOutput) -> None:
+    def forward(self, rows: Rows, state: HybridState, taps: tuple[int, ...]) -> PassOutput:
         x = DOUBLE.embed(self.tables.embedding, rows, 1.0)
         q, k, v = (x @ m.weight.T for m in self._qkv)
         pages = state.pages.layer(0)
-        DOUBLE.store(k[:, None], v, pages, rows)
+        store(k[:, None], v[:, None], pages, rows)
         sees = Visibility(scale=0.25, window=7)
         x = x + DOUBLE.attend(q[:, None], pages, rows, sees) @ self._out.weight.T
         first = x
         x = x + run_recurrence(first, self._inner.weight, state.recurrent, rows)
-        for column, tap in enumerate(out.taps):
-            into = out.features[:, column * self.width : (column + 1) * self.width]
-            DOUBLE.copy((first, x)[tap], into)
-        DOUBLE.head(x[rows.wanted], self.tables.head, into=out.logits)
+        logits = DOUBLE.head(x[rows.wanted], self.tables.head)
+        return PassOutput.of(
+            rows, logits, [DOUBLE.join([(first, x)[t] for t in taps])] if taps else []
+        )

@@ -14,7 +14,7 @@ from draftwalk.sequence import Request
 from draftwalk.sequence import Sequence as Text
 from draftwalk.target import PassOutput, SharedTables
 from draftwalk.verify.distribution import Support
-from support.models import CPU
+from support.models import DOUBLE
 
 
 class ScriptTarget:
@@ -22,6 +22,7 @@ class ScriptTarget:
 
     depth = 1
     width = 1
+    ops = DOUBLE
 
     def __init__(self, script: Sequence[int], vocabulary: int = 64, context: int = 4096) -> None:
         self.script = script
@@ -33,11 +34,12 @@ class ScriptTarget:
     def new_state(self) -> CountingState:
         return CountingState()
 
-    def forward(self, rows: Rows, state: CountingState, out: PassOutput) -> None:
-        out.logits.zero_()
-        out.features.zero_()
+    def forward(self, rows: Rows, state: CountingState, taps: tuple[int, ...]) -> PassOutput:
+        logits = torch.zeros(len(rows.wanted), self.vocabulary, dtype=torch.float64)
         for n, place in enumerate(rows.places[rows.wanted].tolist()):
-            out.logits[n, self.script[(place + 1) % len(self.script)]] = 30.0
+            logits[n, self.script[(place + 1) % len(self.script)]] = 30.0
+        features = torch.zeros(rows.size, len(taps), dtype=torch.float64)
+        return PassOutput.of(rows, logits, [features] if taps else [])
 
 
 class ListedDrafter:
@@ -87,12 +89,12 @@ def answer(loop: Loop, request: Request) -> tuple[Text, list[Step]]:
 
 def finish(loop: Loop, sequence: Text) -> list[Step]:
     """Steps until a sequence has ended; its own."""
-    steps = []
+    seen = len(sequence.steps)
     while sequence.finish_reason is None:
-        steps += [step for step in loop.step() if step.sequence is sequence]
-    return steps
+        loop.step()
+    return sequence.steps[seen:]
 
 
 def make_loop(target, drafter, context: int = 4096, chunk: int = 512) -> Loop:
     """A loop in float64 on the CPU."""
-    return Loop(target, drafter, context, CPU, torch.float64, chunk)
+    return Loop(target, drafter, context, chunk)

@@ -13,9 +13,16 @@ from draftwalk.draft.none import EmptyDrafter
 from draftwalk.rows import Rows, Rowset
 from draftwalk.settings import Sampling
 from draftwalk.state import State, pass_over
-from draftwalk.target import Target, new_output
+from draftwalk.target import Target
 from draftwalk.verify.noise import Noise
-from support.models import CPU, drafter_checkpoint, random_drafter, target, windowed_target
+from support.models import (
+    CPU,
+    drafter_checkpoint,
+    hidden_rows,
+    random_drafter,
+    target,
+    windowed_target,
+)
 from support.recurrent import HybridTarget, RecurrentTarget
 
 VOCABULARY = 160
@@ -53,9 +60,7 @@ class TargetProbe:
             return self._forward(rows)
 
     def _forward(self, rows: Rows) -> Tensor:
-        out = new_output(rows, (), self._model.vocabulary, self._model.width, torch.float64)
-        self._model.forward(rows, self.state, out)
-        return out.logits
+        return self._model.forward(rows, self.state, ()).logits
 
 
 class DrafterProbe:
@@ -75,8 +80,7 @@ class DrafterProbe:
 
     def look(self, slot: int) -> Tensor:
         history = [1] * (self.state.length(slot) + 1)
-        _, hidden = self._drafter.hidden([DraftRequest(slot, history, 5, Sampling(), Noise(0))])
-        return hidden
+        return hidden_rows(self._drafter, [DraftRequest(slot, history, 5, Sampling(), Noise(0))])
 
 
 class CountingProbe:

@@ -10,7 +10,7 @@ from draftwalk.models import open_model
 from draftwalk.ops.torch import TorchOperations
 from draftwalk.rows import Rows, Rowset
 from draftwalk.state import pass_over
-from draftwalk.target import PassOutput, new_output
+from draftwalk.target import PassOutput
 from draftwalk.target.decoder import Decoder
 from draftwalk.target.load import build_target
 
@@ -23,7 +23,7 @@ def load(path: Path, dtype: torch.dtype = torch.float32) -> Decoder:
     return build_target(open_model(path), TorchOperations(CPU, dtype))
 
 
-def run(target: Decoder, ids: list[int], chunks: list[int], dtype=torch.float32) -> PassOutput:
+def run(target: Decoder, ids: list[int], chunks: list[int]) -> PassOutput:
     """All rows' logits and features, read in chunks."""
     state = target.new_state()
     state.open(0)
@@ -31,15 +31,14 @@ def run(target: Decoder, ids: list[int], chunks: list[int], dtype=torch.float32)
     parts, start = [], 0
     for size in chunks:
         rows = Rows.lay_out([Rowset(0, ids[start : start + size], start)], CPU)
-        out = new_output(rows, taps, target.vocabulary, target.width, dtype)
         with pass_over(state, rows) as kept:
-            target.forward(rows, state, out)
+            out = target.forward(rows, state, taps)
             kept[0] = size
         parts.append(out)
         start += size
     assert start == len(ids)
     logits = torch.cat([part.logits for part in parts])
-    return PassOutput(logits, torch.cat([part.features for part in parts]), taps)
+    return PassOutput(logits, torch.cat([part.features for part in parts]))
 
 
 @pytest.mark.parametrize("prompt", ["0", "1"])
@@ -66,7 +65,7 @@ def test_logits_and_taps_equal_transformers(name: str, container: str, prompt: s
 def test_any_chunking_gives_the_same_logits(name: str, chunks: list[int]) -> None:
     target = load(FIXTURES / name, torch.float64)
     ids = load_file(FIXTURES / name / "expected.safetensors")["1.ids"].tolist()
-    whole = run(target, ids, [40], torch.float64)
-    parts = run(target, ids, chunks, torch.float64)
+    whole = run(target, ids, [40])
+    parts = run(target, ids, chunks)
     torch.testing.assert_close(parts.logits, whole.logits, rtol=0, atol=1e-11)
     torch.testing.assert_close(parts.features, whole.features, rtol=0, atol=1e-11)

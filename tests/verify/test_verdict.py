@@ -180,3 +180,19 @@ def test_acceptance_of_a_hopeless_drafter_is_not_one() -> None:
     rate = rejection_odds(p, q)
     assert rate < 0.3
     assert abs(stood / n - rate) < 4 * math.sqrt(rate * (1 - rate) / n)
+
+
+def test_a_drafted_id_the_target_cannot_read_is_rejected_without_bias() -> None:
+    """Half of q lies on a foreign id; the text is still half and half."""
+    p = Support(torch.tensor([0, 1]), torch.tensor([0.5, 0.5], dtype=torch.float64))
+    q = Support(torch.tensor([0, 99]), torch.tensor([0.5, 0.5], dtype=torch.float64))
+    first = 0
+    for seed in range(4000):
+        noise = Noise(seed)
+        drafted = choose_rejection(q, noise, 3)
+        if drafted == 99:
+            verdict = rejection([p], [], [q], noise, 3)
+        else:
+            verdict = rejection([p, p], [drafted], [q], noise, 3)
+        first += drafted == 0 if verdict.accepted else verdict.token == 0
+    assert abs(first - 2000) < 4 * math.sqrt(1000)

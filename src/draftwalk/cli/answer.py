@@ -1,19 +1,17 @@
-"""Answering prompts: encoded as they are meant, taken on some at a time, told step by step."""
+"""Answering prompts: encoded as they are meant, one told step by step or many together."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from draftwalk.cli.prompts import Prompt
 from draftwalk.engine import Engine
 from draftwalk.errors import PromptError, UserError
-from draftwalk.loop import Step, StepTimes
 from draftwalk.prompt.messages import Message
 from draftwalk.result import Result
-from draftwalk.sequence import Sequence as Text
 from draftwalk.settings import Limits, Sampling, Window
+from draftwalk.step import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,65 +60,32 @@ class Format:
         return messages
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """What became of prompts that were answered together.
-
-    Attributes:
-        outcomes: in the prompts' order; an error where a prompt could not be taken on.
-        times: of every step of the loop, each once.
-    """
-
-    outcomes: tuple[Result | UserError, ...]
-    times: tuple[StepTimes, ...]
-
-    @property
-    def results(self) -> list[Result]:
-        """The answers there are."""
-        return [outcome for outcome in self.outcomes if isinstance(outcome, Result)]
-
-
-def answer(
+def answer_one(
     engine: Engine,
-    prompts: Sequence[Callable[[], Sequence[int]]],
+    ids: Sequence[int],
     asked: Asked,
-    parallel: int = 1,
     on_step: Callable[[Step], None] = lambda _: None,
-) -> Batch:
-    """Answers prompts, at most `parallel` at a time; one that fails does not harm the others.
-
-    Args:
-        engine: whose answers.
-        prompts: each gives its ids when its turn comes, or raises a `UserError`.
-        asked: the same for all.
-        parallel: prompts in one pass.
-        on_step: told of every step of every answer.
-    """
-    waiting = deque(enumerate(prompts))
-    outcomes: dict[int, Result | UserError] = {}
-    running: dict[int, tuple[Text, list[Step]]] = {}
-    times: list[StepTimes] = []
+) -> Result:
+    """One answer, told step by step; what keeps it from starting is raised."""
+    text = engine.start(ids, asked.sampling, asked.limits, asked.window)
     try:
-        while waiting or running:
-            while waiting and len(running) < parallel:
-                number, encode = waiting.popleft()
-                try:
-                    text = engine.start(encode(), asked.sampling, asked.limits, asked.window)
-                except UserError as error:
-                    outcomes[number] = error
-                else:
-                    running[number] = text, []
-            steps = engine.loop.step() if engine.loop.busy else []
-            times += [step.times for step in steps[:1]]
-            own = {id(text): kept for text, kept in running.values()}
-            for step in steps:
-                own[id(step.sequence)].append(step)
-                on_step(step)
-            for number in [n for n, (text, _) in running.items() if text.finish_reason is not None]:
-                text, kept = running.pop(number)
-                outcomes[number] = Result.of(text, kept)
-                engine.loop.release(text)
+        for step in engine.steps(text):
+            on_step(step)
+        return Result.of(text)
     finally:
-        for text, _ in running.values():
-            engine.loop.release(text)
-    return Batch(tuple(outcomes[n] for n in range(len(prompts))), tuple(times))
+        engine.release(text)
+
+
+def answer_many(
+    engine: Engine, prompts: Sequence[Prompt], form: Format, asked: Asked, parallel: int
+) -> list[Result]:
+    """An answer for every prompt, in their order; one that cannot be read is refused alone."""
+    refused: dict[int, Result] = {}
+    read: list[list[int]] = []
+    for number, prompt in enumerate(prompts):
+        try:
+            read.append(form.encode(engine, prompt))
+        except UserError as error:
+            refused[number] = Result.refused(error)
+    answers = iter(engine.complete(read, asked.sampling, asked.limits, asked.window, parallel))
+    return [refused[n] if n in refused else next(answers) for n in range(len(prompts))]

@@ -8,8 +8,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from statistics import median
 
-from draftwalk.cli.answer import Asked
-from draftwalk.cli.output import answer_one
+from draftwalk.cli.answer import Asked, answer_one
 from draftwalk.cli.verb import say
 from draftwalk.engine import Engine
 from draftwalk.result import Result

@@ -12,7 +12,6 @@ from draftwalk.cli.prompts import Prompt
 from draftwalk.cli.verb import say
 from draftwalk.engine import Engine
 from draftwalk.errors import PromptError, UserError
-from draftwalk.loop import Step
 from draftwalk.result import Result
 from draftwalk.sequence import Sequence
 
@@ -52,12 +51,10 @@ class Conversation:
         text = engine.start(ids, asked.sampling, asked.limits, asked.window, after=self._last)
         self._last = text
         said: list[str] = []
-        steps: list[Step] = []
         try:
-            while text.finish_reason is None:
-                steps += engine.loop.step()
-                said.append(steps[-1].text)
-                on_text(said[-1])
+            for step in engine.steps(text):
+                said.append(step.text)
+                on_text(step.text)
         except BaseException:
             self._forget_state()  # it may stand in the middle of a step
             if answer := "".join(said):
@@ -66,7 +63,7 @@ class Conversation:
         if text.error is not None:
             raise text.error
         self._messages = [*messages, ("assistant", "".join(said))]
-        return Result.of(text, steps)
+        return Result.of(text)
 
     def reset(self) -> None:
         """Forgets every turn."""
@@ -75,7 +72,7 @@ class Conversation:
 
     def _forget_state(self) -> None:
         if self._last is not None:
-            self._engine.loop.release(self._last)
+            self._engine.release(self._last)
             self._last = None
 
 

@@ -5,29 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from rich.console import Console
 
 from draftwalk.cli import report
-from draftwalk.cli.answer import Asked, Format, answer
+from draftwalk.cli.answer import Asked, Format, answer_many, answer_one
 from draftwalk.cli.prompts import Prompt
 from draftwalk.cli.show_draft import DraftPainter
 from draftwalk.cli.verb import say
 from draftwalk.engine import Engine
-from draftwalk.errors import UserError
-from draftwalk.loop import Step
 from draftwalk.result import Result
-
-
-def answer_one(
-    engine: Engine, ids: Sequence[int], asked: Asked, on_step: Callable[[Step], None] | None = None
-) -> Result:
-    """One answer; what keeps it from starting is raised."""
-    (outcome,) = answer(engine, [lambda: ids], asked, 1, on_step or (lambda _: None)).outcomes
-    if isinstance(outcome, UserError):
-        raise outcome
-    return outcome
+from draftwalk.step import Step
 
 
 def print_text(
@@ -60,7 +48,7 @@ def print_text(
 def print_json(engine: Engine, ids: Sequence[int], asked: Asked) -> bool:
     """One answer as an object; whether it ended well."""
     result = answer_one(engine, ids, asked)
-    _print_object({**report.outcome_json(result), **report.models_json(engine)})
+    _print_object({**report.result_json(result), **report.models_json(engine)})
     return _told(result)
 
 
@@ -74,21 +62,17 @@ def print_batch(
     quiet: bool,
 ) -> bool:
     """Answers to many prompts, in their order; whether all ended well."""
-    encoders = [partial(form.encode, engine, prompt) for prompt in prompts]
-    batch = answer(engine, encoders, asked, parallel)
+    results = answer_many(engine, prompts, form, asked, parallel)
     if as_json:
-        _print_object({**report.batch_json(batch), **report.models_json(engine)})
+        _print_object({**report.batch_json(results), **report.models_json(engine)})
     well = True
-    for number, (prompt, outcome) in enumerate(zip(prompts, batch.outcomes, strict=True), 1):
-        if isinstance(outcome, Result):
-            if not as_json:
-                _print(f"[{number}] {prompt.title}\n{outcome.text}\n\n")
-            well &= _told(outcome, f"prompt {number}: ")
-        else:
-            say(f"error: prompt {number}: {outcome}")
-            well = False
+    for number, (prompt, result) in enumerate(zip(prompts, results, strict=True), 1):
+        taken_on = result.error is None or result.steps
+        if taken_on and not as_json:
+            _print(f"[{number}] {prompt.title}\n{result.text}\n\n")
+        well &= _told(result, f"prompt {number}: ")
     if not quiet:
-        say(report.batch_statistics(batch))
+        say(report.batch_statistics(results))
     return well
 
 

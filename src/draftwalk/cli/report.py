@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from draftwalk.cli.answer import Batch
 from draftwalk.engine import Engine
-from draftwalk.errors import UserError
-from draftwalk.loop import Step, StepTimes
-from draftwalk.result import Result, Timings
-from draftwalk.sequence import FinishReason
+from draftwalk.result import Result, Timings, pass_times
+from draftwalk.step import FinishReason, Step, StepTimes
 
 Json = dict[str, object]
 
@@ -29,11 +26,8 @@ def models_json(engine: Engine) -> Json:
     }
 
 
-def outcome_json(outcome: Result | UserError) -> Json:
-    """One answer, or why there is none."""
-    if isinstance(outcome, UserError):
-        return {"error": str(outcome)}
-    result = outcome
+def result_json(result: Result) -> Json:
+    """One answer."""
     found: Json = {
         "text": result.text,
         "tokens": list(result.tokens),
@@ -48,10 +42,10 @@ def outcome_json(outcome: Result | UserError) -> Json:
     return found
 
 
-def batch_json(batch: Batch) -> Json:
+def batch_json(results: Sequence[Result]) -> Json:
     """All answers in the prompts' order, and what they took together."""
-    timings = [result.timings for result in batch.results]
-    total_ms = 1e3 * sum(times.total for times in batch.times)
+    timings = [result.timings for result in results]
+    total_ms = 1e3 * sum(times.total for times in pass_times(results))
     predicted = sum(t.predicted_n for t in timings)
     found: Json = {
         "prompt_n": sum(t.prompt_n for t in timings),
@@ -63,8 +57,8 @@ def batch_json(batch: Batch) -> Json:
         found["draft_n"] = sum(t.draft_n for t in timings)
         found["draft_n_accepted"] = sum(t.draft_n_accepted for t in timings)
     return {
-        "results": [outcome_json(outcome) for outcome in batch.outcomes],
-        "usage": _usage(batch.results),
+        "results": [result_json(result) for result in results],
+        "usage": _usage(results),
         "timings": found,
     }
 
@@ -100,20 +94,22 @@ def statistics(result: Result) -> str:
     return "\n".join(lines)
 
 
-def batch_statistics(batch: Batch) -> str:
+def batch_statistics(results: Sequence[Result]) -> str:
     """Lines for people, after many answers; everything pooled over all of them."""
-    timings = [result.timings for result in batch.results]
-    seconds = sum(times.total for times in batch.times)
+    timings = [result.timings for result in results]
+    times = pass_times(results)
+    seconds = sum(one.total for one in times)
     predicted = sum(t.predicted_n for t in timings)
+    answered = sum(result.error is None for result in results)
     lines = [
-        f"answers  {len(timings)} of {len(batch.outcomes)} prompts, {predicted} tokens in "
+        f"answers  {answered} of {len(results)} prompts, {predicted} tokens in "
         f"{seconds:.2f} s, prompts included ({_per_second(predicted, 1e3 * seconds):.1f} tokens/s)",
         *_drafts(
             sum(t.verify_n for t in timings),
             sum(t.draft_n for t in timings),
             sum(t.draft_n_accepted for t in timings),
         ),
-        *_shares(batch.times),
+        *_shares(times),
     ]
     return "\n".join(lines)
 
@@ -158,6 +154,7 @@ def _step_json(step: Step) -> Json:
         "verify_ms": 1e3 * step.times.verify,
         "choose_ms": 1e3 * step.times.choose,
         "commit_ms": 1e3 * step.times.commit,
+        "observe_ms": 1e3 * step.times.observe,
     }
 
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
-from draftwalk.loop import Step
 from draftwalk.prompt.tokenizer import Tokenizer
+from draftwalk.step import Step
 
 _STYLES = {"accepted": "green", "rejected": "dim red strike", "bonus": ""}
 _MARKS = {"accepted": ("[", "]"), "rejected": ("{-", "-}"), "bonus": ("", "")}

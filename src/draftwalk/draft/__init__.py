@@ -26,7 +26,8 @@ class Draft:
 
     Attributes:
         tokens: the tokens, in order.
-        q: what each was drawn from, under the filters of the request.
+        q: what each was drawn from, under the filters of the request; ids in it may be foreign to
+            the target, which then rejects them.
         confidence: the drafter's probability of the step taken, before temperature and filters.
     """
 

@@ -1,4 +1,4 @@
-"""A DFlash drafter's memory and its pass over whole blocks, whatever then picks the tokens."""
+"""A DFlash drafter's memory and its passes, whatever then picks the tokens."""
 
 from __future__ import annotations
 
@@ -51,14 +51,39 @@ class BlockDrafter(ABC):
     def propose(self, requests: Sequence[DraftRequest], block: int | None = None) -> list[Draft]:
         """One pass for all blocks, then a path through each."""
 
-    def observe(self, rows: Rows, features: Tensor, kept: Mapping[int, int]) -> None:
-        """Injects the features of kept rows."""
-        self._backbone.observe(self.state, rows, features, kept)
+    @abstractmethod
+    def outputs(self, hidden: Tensor, rows: Rows) -> tuple[Tensor, ...]:
+        """The end of a pass: what tokens are picked from, for the drafted rows [M, H]."""
 
-    def hidden(
+    def observe(self, rows: Rows, features: Tensor, kept: Mapping[int, int]) -> None:
+        """Injects the features of each span's first `kept` rows as context, while they fit in it.
+
+        No block will ever stand behind places that do not.
+        """
+        rowsets: list[Rowset] = []
+        index: list[int] = []
+        for span in rows.spans:
+            count = min(kept[span.sequence], self.context - span.context)
+            if count > 0:
+                rowsets.append(Rowset(span.sequence, [0] * count, span.context, "none"))
+                index.extend(range(span.start, span.start + count))
+        if not rowsets:
+            return
+        context = Rows.lay_out(rowsets, self._ops.device)
+
+        def body(context: Rows, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+            self._backbone.inject(self.state, context, *inputs)
+            return ()
+
+        chosen = self._ops.gather(features, torch.tensor(index, device=self._ops.device))
+        with pass_over(self.state, context) as injected:
+            self._ops.run((self, "inject"), context, (chosen,), body)
+            injected.update({span.sequence: span.size for span in context.spans})
+
+    def draft(
         self, requests: Sequence[DraftRequest], block: int | None = None
-    ) -> tuple[Rows, Tensor]:
-        """Runs one block per request; the row table, and final-normed rows that predict, [M, H].
+    ) -> tuple[Tensor, ...]:
+        """Runs one block per request; `outputs` for all drafted rows of all blocks.
 
         Args:
             requests: who wants drafts.
@@ -69,15 +94,17 @@ class BlockDrafter(ABC):
             assert behind == 0, f"the drafter is {behind} rows behind the text"
         masks = [self.config.mask] * ((block or self.block) - 1)
         rowsets = [
-            Rowset(r.sequence, [r.history[-1], *masks], self.state.length(r.sequence), "none")
+            Rowset(r.sequence, [r.history[-1], *masks], self.state.length(r.sequence), "drafted")
             for r in requests
         ]
         rows = Rows.lay_out(rowsets, self._ops.device)
-        with pass_over(self.state, rows):  # nothing is kept: a block leaves no trace
+
+        def body(rows: Rows, _inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
             hidden = self._backbone.forward(self.state, rows)
-        predicting = [n for span in rows.spans for n in range(span.start + 1, span.stop)]
-        index = torch.tensor(predicting, device=self._ops.device)
-        return rows, self._ops.gather(hidden, index)
+            return self.outputs(self._ops.gather(hidden, rows.wanted), rows)
+
+        with pass_over(self.state, rows):  # nothing is kept: a block leaves no trace
+            return self._ops.run((self, "draft"), rows, (), body)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Logits [M, V] under the checkpoint's multiplier and cap."""

@@ -11,29 +11,27 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from draftwalk.target.blueprint import Sizes, refuse_unless
+from draftwalk.target.blueprint import Sizes
 from draftwalk.target.rope import rope_fields, rope_frequencies
-from draftwalk.weights.fields import (
-    COUNT,
-    FLAG,
-    INDEX,
-    INDEXES,
-    MAPPING,
-    NUMBER,
-    TEXTS,
-    Fields,
-)
+from draftwalk.weights.config_keys import HARMLESS, NEUTRAL
+from draftwalk.weights.fields import COUNT, FLAG, INDEX, INDEXES, NUMBER, TEXTS, Fields
 
-# Keys of other drafter families and of parts that are not implemented: set, they are refused.
-_REFUSED = (
-    "projector_type",  # Domino
-    "sample_from_anchor",  # DSpark: the anchor row predicts
-    "has_confidence_head",  # DSpark
-    "markov_head_type",  # DSpark
-    "attention_sink_bias",
-    "quantization_config",
-    "speculators_model_type",  # another layout of the same drafters
-)
+# Keys of other drafter families and of parts that are not implemented, where they are switched off.
+_OFF: Mapping[str, object] = {
+    "projector_type": False,  # Domino
+    "sample_from_anchor": False,  # DSpark: the anchor row predicts
+    "has_confidence_head": False,  # DSpark
+    "markov_head_type": False,  # DSpark
+    "attention_sink_bias": False,
+    "attention_value_scale": 1,
+    "quantization_config": False,
+    "speculators_model_type": False,  # another layout of the same drafters
+    "is_neox_style": True,  # below the top level, where nobody looks for it
+    "rope_is_neox_style": True,
+}
+# Known from elsewhere: the vocabulary's tables are the target's or are among the tensors, and the
+# target's depth is checked against the taps. Which layers slide is for layer_types to say.
+_ELSEWHERE = {"tie_word_embeddings", "num_target_layers", "max_window_layers"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +86,13 @@ class DrafterConfig:
             where: the checkpoint, for messages.
         """
         top = Fields(config, where)
-        nested = top.get("dflash_config", MAPPING, {})
-        own = {key: value for key, value in nested.items() if value is not None}
-        fields = Fields({**config, **own}, where)
-        for key in _REFUSED:
-            refuse_unless(fields, key, False)
-        refuse_unless(fields, "attention_value_scale", 1.0)
-        refuse_unless(top, "hidden_act", "silu")
+        own = top.table("dflash_config")
+        fields = Fields(own.values, where, own.prefix, behind=top)
+        top.refuse_unless("hidden_act", "silu")
         sizes = Sizes.read(top)
-        refuse_unless(fields, "draft_vocab_size", sizes.vocabulary)
+        fields.refuse_unless("draft_vocab_size", sizes.vocabulary)
         windows = _windows(fields, sizes.depth)
-        return DrafterConfig(
+        read = DrafterConfig(
             sizes=sizes,
             rope=rope_frequencies(rope_fields(top), sizes.head_dim),
             interleaved=not (
@@ -115,7 +109,9 @@ class DrafterConfig:
             multiplier=fields.get("output_multiplier", NUMBER, 1.0),
             softcap=fields.get("final_logit_softcapping", NUMBER, 0.0) or None,
             selector=_selector(fields, sizes),
-        ).checked(fields)
+        )
+        fields.finish(HARMLESS | _ELSEWHERE, {**NEUTRAL, **_OFF})
+        return read.checked(fields)
 
     def checked(self, fields: Fields) -> DrafterConfig:
         """Itself, after the sizes were found to make sense."""
@@ -147,6 +143,7 @@ def _taps(fields: Fields, depth: int) -> tuple[int, ...]:
 
 
 def _windows(fields: Fields, depth: int) -> tuple[int | None, ...]:
+    fields.ignore("use_sliding_window", "sliding_window", "layer_types", "swa_window_size")
     if fields.get("use_swa", FLAG, False):
         return (fields.need("swa_window_size", COUNT),) * depth
     types = fields.get("layer_types", TEXTS, None) or ["full_attention"] * depth
@@ -168,10 +165,10 @@ def _windows(fields: Fields, depth: int) -> tuple[int | None, ...]:
 
 def _causal(fields: Fields, windows: tuple[int | None, ...]) -> tuple[bool, ...]:
     """Whether each layer is causal: as said, else sliding layers are and full ones are not."""
-    for key in ("is_causal", "causal"):
-        said = fields.get(key, FLAG, None)
-        if said is not None:
-            return (said,) * len(windows)
+    said = [fields.get(key, FLAG, None) for key in ("is_causal", "causal")]
+    for causal in said:
+        if causal is not None:
+            return (causal,) * len(windows)
     if fields.get("use_swa", FLAG, False):
         return (False,) * len(windows)
     return tuple(window is not None for window in windows)

@@ -9,6 +9,7 @@ from torch import Tensor
 from draftwalk.draft import Draft, DraftRequest
 from draftwalk.draft.block import BlockDrafter
 from draftwalk.draft.choose import choose
+from draftwalk.rows import Rows
 from draftwalk.verify.distribution import Support, supports
 
 CONFIDENCE_TOKENS = 10  # llama.cpp's p_min looks at the softmax over the ten best logits
@@ -21,14 +22,18 @@ class DFlash(BlockDrafter):
         """One pass for all blocks, then a token for each row."""
         if not requests:
             return []
-        _, hidden = self.hidden(requests, block)
-        logits = self.logits(hidden)
-        best, _ = self._ops.top_k(logits, min(CONFIDENCE_TOKENS, logits.shape[1]))
-        per_block = len(hidden) // len(requests)
+        logits, best = self.draft(requests, block)
+        size = len(logits) // len(requests)
         return [
-            _pick(logits[start : start + per_block], best[start : start + per_block], request)
-            for start, request in zip(range(0, len(hidden), per_block), requests, strict=True)
+            _pick(logits[start : start + size], best[start : start + size], request)
+            for start, request in zip(range(0, len(logits), size), requests, strict=True)
         ]
+
+    def outputs(self, hidden: Tensor, rows: Rows) -> tuple[Tensor, ...]:
+        """Logits [M, V] and the greatest of them [M, 10]."""
+        logits = self.logits(hidden)
+        best, _ = self._ops.top_k(logits, min(CONFIDENCE_TOKENS, self.config.sizes.vocabulary))
+        return logits, best
 
 
 def _pick(logits: Tensor, best: Tensor, request: DraftRequest) -> Draft:

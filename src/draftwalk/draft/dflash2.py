@@ -17,6 +17,7 @@ from draftwalk.draft.block import BlockDrafter
 from draftwalk.draft.choose import choose
 from draftwalk.errors import NumericalError
 from draftwalk.ops import Linear, Matrix, Operations
+from draftwalk.rows import Rows
 from draftwalk.verify.distribution import Support, candidate_support
 
 
@@ -47,24 +48,20 @@ class DFlash2(BlockDrafter):
         """One pass for all blocks, then a walk for each."""
         if not requests:
             return []
-        candidates, scores = self.lattice(requests, block)
-        per_block = len(candidates) // len(requests)
+        candidates, scores = (part.cpu() for part in self.draft(requests, block))
+        size = len(candidates) // len(requests)
         return [
-            _walk(candidates[start : start + per_block], scores[start : start + per_block], request)
-            for start, request in zip(range(0, len(scores), per_block), requests, strict=True)
+            _walk(candidates[start : start + size], scores[start : start + size].double(), request)
+            for start, request in zip(range(0, len(scores), size), requests, strict=True)
         ]
 
-    def lattice(
-        self, requests: Sequence[DraftRequest], block: int | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def outputs(self, hidden: Tensor, rows: Rows) -> tuple[Tensor, ...]:
         """Candidates [M, K] and scores [M, K, K] after each candidate of the row before."""
-        rows, hidden = self.hidden(requests, block)
         selector = self.config.selector
         assert selector is not None, "a DFlash2 drafter has a selector"
         unary, candidates = self._ops.top_k(self.logits(hidden), selector.candidates)
         (gate,) = self._ops.linear(hidden, (self._gate,))
-        scores = self._ops.selector(unary, candidates, gate, self._tables, rows.spans, rows)
-        return candidates.cpu(), scores.double().cpu()
+        return candidates, self._ops.selector(unary, candidates, gate, self._tables, rows)
 
 
 def _walk(candidates: Tensor, scores: Tensor, request: DraftRequest) -> Draft:

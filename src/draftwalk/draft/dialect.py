@@ -46,6 +46,7 @@ def derive(file: GgufFile, config: Mapping[str, object]) -> Mapping[str, object]
         "layer_types": ["sliding_attention" if s else "full_attention" for s in pattern],
         # Without the key llama.cpp runs every layer two-way.
         "is_causal": own.get("is_causal", FLAG, False),
+        **dict.fromkeys(("target_layers", "sliding_pattern", "rope_sections")),  # said above
     }
 
 

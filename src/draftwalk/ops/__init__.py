@@ -3,8 +3,8 @@
 Targets and drafters are written once against `Operations`; a back end implements it (`torch.py` is
 the reference; it runs on every device torch knows). Values are tensors that only operations look
 into: a forward passes them on, and neither computes with them in between nor branches on what they
-hold, so that another back end may record the calls and replay them. States are explicit arguments.
-What outlives a pass is written to the caller's buffers (`into`).
+hold. States are explicit arguments. A whole pass is the body of `run`, so that another back end may
+record its calls once and replay them; what `run` returns outlives the pass, all else may be gone.
 
 Letters: T rows of the pass, W rows with logits, H width, N query heads, G key/value heads,
 D values per head, V vocabulary, K candidates, R selector rank.
@@ -12,15 +12,15 @@ D values per head, V vocabulary, K candidates, R selector rank.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 
-from draftwalk.rows import Rows, Span
-from draftwalk.state.pages import LayerPages
+from draftwalk.ops.memory import KVContext, KVPages, KVTensors, PagePool
+from draftwalk.rows import Rows
 from draftwalk.weights.tensor import RawTensor
 
 Activation = Literal["silu", "gelu_tanh"]
@@ -63,20 +63,6 @@ class HeadNorm:
 
 
 @dataclass(frozen=True, slots=True)
-class PlainKV:
-    """K/V without a cache, for training: gradients flow through both parts.
-
-    Attributes:
-        contexts: per sequence slot, keys and values [S, G, D] of its context, after rope.
-        k: [T, G, D] keys of the pass's rows, after rope; `v` likewise.
-    """
-
-    contexts: dict[int, tuple[Tensor, Tensor]]
-    k: Tensor
-    v: Tensor
-
-
-@dataclass(frozen=True, slots=True)
 class Visibility:
     """How a layer looks at what the row table lets it see.
 
@@ -104,7 +90,32 @@ class Operations(Protocol):
 
     @property
     def dtype(self) -> torch.dtype:
-        """Type of activations, and of K/V."""
+        """Type of activations."""
+
+    def now(self) -> float:
+        """Seconds, for differences, once the device has finished what it was given."""
+
+    def run(
+        self,
+        key: tuple[Hashable, ...],
+        rows: Rows,
+        inputs: tuple[Tensor, ...],
+        body: Callable[[Rows, tuple[Tensor, ...]], tuple[Tensor, ...]],
+    ) -> tuple[Tensor, ...]:
+        """Runs a pass: `body(rows, inputs)`, or what was recorded of it for the same shape.
+
+        Args:
+            key: everything the body depends on besides its arguments: the model, its state, taps.
+            rows: the row table; its numbers are data, only T, W and the spans' sizes are shape.
+            inputs: tensors [T, ...] from outside.
+            body: calls operations and nothing else.
+
+        Returns:
+            What the body returned, valid until the next run with the same key.
+        """
+
+    def page_pool(self, layers: int, heads: int, head_dim: int) -> PagePool:
+        """An empty pool of K/V pages for several layers."""
 
     def matrix(self, raw: RawTensor) -> Matrix:
         """Takes a matrix [out, in] from a checkpoint."""
@@ -138,10 +149,22 @@ class Operations(Protocol):
     ) -> Tensor:
         """[T, heads * D] to [T, heads, D]: norm per head, then half-split rotation."""
 
-    def store(self, k: Tensor, v: Tensor, pages: LayerPages, rows: Rows) -> None:
-        """Writes the rows' keys [T, G, D] and values [T, G * D] to their places."""
+    def remember(
+        self,
+        k: Tensor,
+        v: Tensor,
+        heads: int,
+        norm: HeadNorm | None,
+        rope: RopeTable,
+        into: KVPages | KVContext,
+        rows: Rows,
+    ) -> KVPages | KVTensors:
+        """Rotates keys [T, G * D] as `rotate` does and writes them with values to their places.
 
-    def attend(self, q: Tensor, kv: LayerPages | PlainKV, rows: Rows, sees: Visibility) -> Tensor:
+        Without pages nothing is written: the rows' keys and values come back beside the context.
+        """
+
+    def attend(self, q: Tensor, kv: KVPages | KVTensors, rows: Rows, sees: Visibility) -> Tensor:
         """Attention of [T, N, D] queries over what each row sees; [T, N * D]."""
 
     def convolve(
@@ -162,8 +185,8 @@ class Operations(Protocol):
     def gather(self, x: Tensor, index: Tensor) -> Tensor:
         """Rows of x."""
 
-    def copy(self, x: Tensor, into: Tensor) -> None:
-        """Copies a value to a buffer that outlives the pass."""
+    def join(self, parts: Sequence[Tensor]) -> Tensor:
+        """Values [T, H] side by side."""
 
     def head(
         self,
@@ -171,9 +194,8 @@ class Operations(Protocol):
         table: Matrix,
         multiplier: float = 1.0,
         softcap: float | None = None,
-        into: Tensor | None = None,
     ) -> Tensor:
-        """Logits [W, V]: product, times `multiplier`, then the cap; in `into`, if given."""
+        """Logits [W, V]: product, times `multiplier`, then the cap."""
 
     def top_k(self, logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """The k greatest logits of each row and their ids, descending, ties to the lowest id."""
@@ -187,7 +209,6 @@ class Operations(Protocol):
         candidates: Tensor,
         gate: Tensor,
         tables: tuple[Matrix, Matrix],
-        spans: Sequence[Span],
         rows: Rows,
     ) -> Tensor:
         """DFlash2's transition scores.

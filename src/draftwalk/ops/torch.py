@@ -6,25 +6,25 @@ at load.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from draftwalk.errors import RollbackError
 from draftwalk.ops import (
     Activation,
     HeadNorm,
     Linear,
     Matrix,
-    PlainKV,
     RopeTable,
     Visibility,
 )
+from draftwalk.ops.memory import PAGE, KVContext, KVPages, KVTensors
 from draftwalk.rows import Rows, Span
-from draftwalk.state import PAGE
-from draftwalk.state.pages import LayerPages
 from draftwalk.weights.tensor import RawTensor
 
 
@@ -45,12 +45,83 @@ class DenseMatrix:
         return self.weight.numel() * self.weight.element_size()
 
 
+class DensePool:
+    """K/V pages as tensors [pages, 64, G, D], two a layer."""
+
+    def __init__(
+        self, layers: int, heads: int, head_dim: int, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        empty = torch.empty((0, PAGE, heads, head_dim), dtype=dtype, device=device)
+        self.k = [empty] * layers
+        self.v = [empty] * layers
+
+    @property
+    def pages(self) -> int:
+        """How many there are."""
+        return len(self.k[0])
+
+    @property
+    def bytes(self) -> int:
+        """Memory of all of them."""
+        return sum(part.nbytes for part in (*self.k, *self.v))
+
+    def grow(self, pages: int) -> None:
+        """One layer after the other, so that only one is there twice at a time."""
+        for parts in (self.k, self.v):
+            for layer, part in enumerate(parts):
+                parts[layer] = part.new_zeros((pages, *part.shape[1:]))
+                parts[layer][: len(part)] = part
+
+    def copy(self, source: int, into: int) -> None:
+        """Copies a page."""
+        for part in (*self.k, *self.v):
+            part[into] = part[source]
+
+    def read(self, pages: Sequence[int]) -> dict[str, Tensor]:
+        """Keys and values [layers, pages, 64, G, D]."""
+        index = list(pages)
+        return {
+            "k": torch.stack([part[index] for part in self.k]),
+            "v": torch.stack([part[index] for part in self.v]),
+        }
+
+    def write(self, pages: Sequence[int], saved: Mapping[str, Tensor]) -> None:
+        """Writes saved pages."""
+        wanted = (len(self.k), len(pages), *self.k[0].shape[1:])
+        for name in ("k", "v"):
+            if saved[name].shape != wanted:
+                raise RollbackError(f"saved K/V of shape {tuple(saved[name].shape)} does not fit")
+        for name, parts in (("k", self.k), ("v", self.v)):
+            for part, values in zip(parts, saved[name], strict=True):
+                part[list(pages)] = values.to(part)
+
+
 class TorchOperations:
     """Operations on one device in one float type."""
 
     def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
         self.device = device
         self.dtype = dtype
+
+    def now(self) -> float:
+        """Wall time, with a CUDA queue drained first."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return time.perf_counter()
+
+    def run(
+        self,
+        key: tuple[Hashable, ...],
+        rows: Rows,
+        inputs: tuple[Tensor, ...],
+        body: Callable[[Rows, tuple[Tensor, ...]], tuple[Tensor, ...]],
+    ) -> tuple[Tensor, ...]:
+        """Just runs it; nothing is recorded."""
+        return body(rows, inputs)
+
+    def page_pool(self, layers: int, heads: int, head_dim: int) -> DensePool:
+        """Pages in the activations' type."""
+        return DensePool(layers, heads, head_dim, self.dtype, self.device)
 
     def matrix(self, raw: RawTensor) -> Matrix:
         """Unpacks a matrix."""
@@ -113,20 +184,34 @@ class TorchOperations:
         low, high = x.chunk(2, dim=-1)
         return torch.cat([low * cos - high * sin, high * cos + low * sin], dim=-1)
 
-    def store(self, k: Tensor, v: Tensor, pages: LayerPages, rows: Rows) -> None:
-        """Writes K/V to the pages of each span."""
+    def remember(
+        self,
+        k: Tensor,
+        v: Tensor,
+        heads: int,
+        norm: HeadNorm | None,
+        rope: RopeTable,
+        into: KVPages | KVContext,
+        rows: Rows,
+    ) -> KVPages | KVTensors:
+        """Rotates keys; writes to pages all rows at once."""
+        k = self.rotate(k, heads, norm, rope, rows)
         v = v.view(k.shape)
-        for span in rows.spans:
-            slots = _slots(pages, span.sequence, span.context, span.context + span.size)
-            pages.k.view(-1, *k.shape[1:])[slots] = k[span.start : span.stop].to(pages.k)
-            pages.v.view(-1, *k.shape[1:])[slots] = v[span.start : span.stop].to(pages.v)
+        if isinstance(into, KVContext):
+            return KVTensors(into.contexts, k, v)
+        slots = _slots(into, rows.sequences, rows.places)
+        keys, values = _layer(into)
+        keys[slots] = k.to(keys)
+        values[slots] = v.to(values)
+        return into
 
-    def attend(self, q: Tensor, kv: LayerPages | PlainKV, rows: Rows, sees: Visibility) -> Tensor:
+    def attend(self, q: Tensor, kv: KVPages | KVTensors, rows: Rows, sees: Visibility) -> Tensor:
         """Attention, one span after the other."""
-        outputs = [
-            _attend_span(q[span.start : span.stop], *_keys(kv, span, sees), sees)
-            for span in rows.spans
-        ]
+        outputs = []
+        for span in rows.spans:
+            k, v, places = _keys(kv, span, sees, rows)
+            visible = _visible(rows.places[span.start : span.stop], places, sees)
+            outputs.append(_attend_span(q[span.start : span.stop], k, v, visible, sees))
         return torch.cat(outputs).flatten(1)
 
     def convolve(
@@ -159,9 +244,9 @@ class TorchOperations:
         """Rows of x."""
         return x[index]
 
-    def copy(self, x: Tensor, into: Tensor) -> None:
-        """Copies to a buffer."""
-        into.copy_(x)
+    def join(self, parts: Sequence[Tensor]) -> Tensor:
+        """Side by side."""
+        return torch.cat(list(parts), dim=1)
 
     def head(
         self,
@@ -169,7 +254,6 @@ class TorchOperations:
         table: Matrix,
         multiplier: float = 1.0,
         softcap: float | None = None,
-        into: Tensor | None = None,
     ) -> Tensor:
         """Logits, multiplied before they are capped."""
         logits = functional.linear(x, _weight(table))
@@ -177,7 +261,7 @@ class TorchOperations:
             logits = logits * multiplier
         if softcap is not None:
             logits = softcap * torch.tanh(logits / softcap)
-        return logits if into is None else into.copy_(logits)
+        return logits
 
     def top_k(self, logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Greatest logits; torch's own top-k leaves ties open, so they are settled by id."""
@@ -202,14 +286,13 @@ class TorchOperations:
         candidates: Tensor,
         gate: Tensor,
         tables: tuple[Matrix, Matrix],
-        spans: Sequence[Span],
         rows: Rows,
     ) -> Tensor:
         """Transition scores of all predecessors at once."""
         before, after = _weight(tables[0]), _weight(tables[1])
         predecessors = candidates.roll(1, dims=0)
         first = 0
-        for span in spans:
+        for span in rows.spans:
             if span.size > 1:
                 predecessors[first] = rows.tokens[span.start]
             first += span.size - 1
@@ -234,33 +317,44 @@ def _rms(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return (normed * weight.to(wide)).to(x)
 
 
-def _slots(pages: LayerPages, sequence: int, start: int, stop: int) -> Tensor:
-    """Where places `start` to `stop` of a sequence lie among all pages' places."""
-    table = torch.tensor(pages.tables[sequence], device=pages.k.device)
-    places = torch.arange(start, stop, device=pages.k.device)
-    return table[places // PAGE] * PAGE + places % PAGE
+def _layer(kv: KVPages) -> tuple[Tensor, Tensor]:
+    """Keys and values of all places of a layer's pages, [pages * 64, G, D]."""
+    pool = kv.pool
+    assert isinstance(pool, DensePool), "a pool of another back end"
+    return pool.k[kv.layer].flatten(0, 1), pool.v[kv.layer].flatten(0, 1)
 
 
-def _keys(kv: LayerPages | PlainKV, span: Span, sees: Visibility) -> tuple[Tensor, Tensor, Tensor]:
-    """Keys and values a span may see, and a mask [rows, keys]."""
+def _slots(kv: KVPages, sequences: Tensor | int, places: Tensor) -> Tensor:
+    """Where places of sequences lie among all pages' places."""
+    return kv.tables.values[sequences, places // PAGE] * PAGE + places % PAGE
+
+
+def _keys(
+    kv: KVPages | KVTensors, span: Span, sees: Visibility, rows: Rows
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Keys and values a span's rows may see, and the places they stand at."""
     end = span.context + span.size
     start = 0 if sees.window is None else max(0, span.context - sees.window + 1)
-    device = kv.k.device
-    row = torch.arange(span.context, end, device=device)[:, None]
-    key = torch.arange(start, end, device=device)[None]
-    visible = torch.ones((span.size, end - start), dtype=torch.bool, device=device)
-    if sees.causal:
-        visible &= key <= row
-    if sees.window is not None:
-        visible &= (row - key < sees.window) & (key - row < sees.window)
-    if isinstance(kv, LayerPages):
-        slots = _slots(kv, span.sequence, start, end)
-        shape = kv.k.shape[2:]
-        return kv.k.view(-1, *shape)[slots], kv.v.view(-1, *shape)[slots], visible
+    places = torch.arange(start, end, device=rows.places.device)
+    if isinstance(kv, KVPages):
+        slots = _slots(kv, span.sequence, places)
+        keys, values = _layer(kv)
+        return keys[slots], values[slots], places
     k, v = kv.contexts[span.sequence]
     k = torch.cat([k[start : span.context], kv.k[span.start : span.stop]])
     v = torch.cat([v[start : span.context], kv.v[span.start : span.stop]])
-    return k, v, visible
+    return k, v, places
+
+
+def _visible(rows: Tensor, keys: Tensor, sees: Visibility) -> Tensor:
+    """Mask [rows, keys] from the places of both."""
+    ahead = keys - rows[:, None]
+    visible = torch.ones_like(ahead, dtype=torch.bool)
+    if sees.causal:
+        visible &= ahead <= 0
+    if sees.window is not None:
+        visible &= ahead.abs() < sees.window
+    return visible
 
 
 def _attend_span(q: Tensor, k: Tensor, v: Tensor, visible: Tensor, sees: Visibility) -> Tensor:

@@ -16,8 +16,6 @@ from torch import Tensor
 from draftwalk.errors import RollbackError
 from draftwalk.rows import Rows
 
-PAGE = 64  # places per K/V page: the tile of attention
-
 
 class State(Protocol):
     """The memory of one model, or of one kind of its layers, for all sequences."""
@@ -63,14 +61,16 @@ def pass_over(state: State, rows: Rows) -> Iterator[dict[int, int]]:
 
     A pass that fails keeps no row, so the sequences stand where they stood before it.
     """
-    kept = {span.sequence: 0 for span in rows.spans}
+    sizes = {span.sequence: span.size for span in rows.spans}
+    kept = dict.fromkeys(sizes, 0)
     state.begin(rows)
     try:
         yield kept
-        state.commit(kept)
+        check_kept(kept, sizes)
     except BaseException:
-        state.commit({span.sequence: 0 for span in rows.spans})
+        state.commit(dict.fromkeys(sizes, 0))
         raise
+    state.commit(kept)
 
 
 def check_kept(kept: Mapping[int, int], sizes: Mapping[int, int]) -> None:

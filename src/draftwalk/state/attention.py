@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-
+from draftwalk.ops import Operations
+from draftwalk.ops.memory import KVPages
 from draftwalk.state.model import ModelState
-from draftwalk.state.pages import LayerPages, PagedKV
+from draftwalk.state.pages import PagedKV
 
 
 class AttentionState(ModelState):
@@ -17,21 +17,15 @@ class AttentionState(ModelState):
         windows: each layer's window, `None` where it sees everything.
         heads: key/value heads.
         head_dim: values per head.
-        dtype: type of the stored values.
-        device: where they live.
+        ops: the back end whose pages they are.
     """
 
     def __init__(
-        self,
-        windows: Sequence[int | None],
-        heads: int,
-        head_dim: int,
-        dtype: torch.dtype,
-        device: torch.device,
+        self, windows: Sequence[int | None], heads: int, head_dim: int, ops: Operations
     ) -> None:
         kinds = list(dict.fromkeys(windows))
         pages = [
-            PagedKV(windows.count(window), heads, head_dim, window, dtype, device)
+            PagedKV(ops.page_pool(windows.count(window), heads, head_dim), window, ops.device)
             for window in kinds
         ]
         super().__init__(pages)
@@ -39,7 +33,7 @@ class AttentionState(ModelState):
         for layer, window in enumerate(windows):
             self._layers.append((pages[kinds.index(window)], windows[:layer].count(window)))
 
-    def layer(self, index: int) -> LayerPages:
-        """The pages of layer `index` for the pass that has begun."""
+    def layer(self, index: int) -> KVPages:
+        """The K/V of layer `index`."""
         kind, row = self._layers[index]
         return kind.layer(row)

@@ -8,66 +8,40 @@ row that may still come can see them. Forked sequences share pages until one of 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from draftwalk.errors import RollbackError
+from draftwalk.ops.memory import PAGE, KVPages, PagePool, PageTables
 from draftwalk.rows import Rows
-from draftwalk.state import PAGE, check_kept
+from draftwalk.state import check_kept
 
 FREED = -1  # table entry of a page that a window has left behind
-
-
-@dataclass(frozen=True, slots=True)
-class LayerPages:
-    """What one attention layer reads and writes during a pass.
-
-    Attributes:
-        k: [N, 64, G, D] keys of all pages, after rope; `v` likewise.
-        tables: page numbers of each sequence, in the order of its places.
-    """
-
-    k: Tensor
-    v: Tensor
-    tables: Mapping[int, list[int]]
 
 
 class PagedKV:
     """K/V of several layers with the same window.
 
     Args:
-        layers: how many layers share the tables.
-        heads: key/value heads, G.
-        head_dim: values per head, D.
+        pool: the layers' pages.
         window: how many places a row sees, itself included; `None` for all.
-        dtype: type of the stored values.
-        device: where they live.
+        device: where operations look for page tables.
     """
 
-    def __init__(
-        self,
-        layers: int,
-        heads: int,
-        head_dim: int,
-        window: int | None,
-        dtype: torch.dtype,
-        device: torch.device,
-    ) -> None:
+    def __init__(self, pool: PagePool, window: int | None, device: torch.device) -> None:
         self.window = window
-        self._shape = (layers, PAGE, heads, head_dim)
-        self._k = torch.empty((layers, 0, PAGE, heads, head_dim), dtype=dtype, device=device)
-        self._v = torch.empty_like(self._k)
+        self._pool = pool
+        self._shown = PageTables(torch.full((0, 0), FREED, dtype=torch.int32, device=device))
         self._free: list[int] = []
         self._users: list[int] = []  # sequences that hold each page
         self._tables: dict[int, list[int]] = {}
         self._lengths: dict[int, int] = {}
         self._pass: dict[int, int] = {}  # rows of the open pass
 
-    def layer(self, index: int) -> LayerPages:
-        """The pages of one layer; valid until the next `begin`."""
-        return LayerPages(self._k[index], self._v[index], self._tables)
+    def layer(self, index: int) -> KVPages:
+        """One layer as operations see it."""
+        return KVPages(self._pool, index, self._shown)
 
     def open(self, sequence: int) -> None:
         """Starts an empty sequence."""
@@ -96,6 +70,7 @@ class PagedKV:
                 self._own(table, page)
             while len(table) * PAGE < span.context + span.size:
                 table.append(self._take())
+            self._show(span.sequence, table)
         self._pass = {span.sequence: span.size for span in rows.spans}
 
     def commit(self, kept: Mapping[int, int]) -> None:
@@ -136,35 +111,34 @@ class PagedKV:
         return {
             "length": torch.tensor(self._lengths[sequence]),
             "freed": torch.tensor(len(table) - len(held)),
-            "k": self._k[:, held].clone(),
-            "v": self._v[:, held].clone(),
+            **self._pool.read(held),
         }
 
     def load(self, sequence: int, saved: Mapping[str, Tensor]) -> None:
         """Opens the sequence with saved pages."""
-        layers, page, heads, head_dim = self._shape
-        length, freed, pages = int(saved["length"]), int(saved["freed"]), saved["k"].shape[1]
-        wanted = (layers, pages, page, heads, head_dim)
-        if saved["k"].shape != wanted or saved["v"].shape != wanted:
-            raise RollbackError(f"saved K/V of shape {tuple(saved['k'].shape)} does not fit")
-        if freed + pages != -(-length // PAGE) or freed > self._first_visible(length) // PAGE:
+        length, freed = int(saved["length"]), int(saved["freed"])
+        if freed > self._first_visible(length) // PAGE:
             raise RollbackError(f"saved K/V of another window than {self.window} does not fit")
+        held = [self._take() for _ in range(-(-length // PAGE) - freed)]
+        try:
+            self._pool.write(held, saved)
+        except BaseException:
+            for page in held:
+                self._drop(page)
+            raise
         self.open(sequence)
-        held = [self._take() for _ in range(pages)]
-        self._k[:, held] = saved["k"].to(self._k)
-        self._v[:, held] = saved["v"].to(self._v)
         self._tables[sequence] = [FREED] * freed + held
         self._settle(sequence, length)
 
     @property
     def bytes(self) -> int:
         """Memory of all pages, used or free."""
-        return 2 * self._k.numel() * self._k.element_size()
+        return self._pool.bytes
 
     @property
     def pages_in_use(self) -> int:
         """Pages that at least one sequence holds."""
-        return self._k.shape[1] - len(self._free)
+        return self._pool.pages - len(self._free)
 
     def _first_visible(self, length: int) -> int:
         """First place that the row at place `length` sees."""
@@ -194,8 +168,7 @@ class PagedKV:
         shared = table[n]
         if self._users[shared] > 1:
             table[n] = self._take()
-            self._k[:, table[n]] = self._k[:, shared]
-            self._v[:, table[n]] = self._v[:, shared]
+            self._pool.copy(shared, table[n])
             self._drop(shared)
 
     def _take(self) -> int:
@@ -207,11 +180,19 @@ class PagedKV:
 
     def _grow(self) -> None:
         """Doubles the pool; pages keep their numbers."""
-        before = self._k.shape[1]
+        before = self._pool.pages
         more = max(8, before)
-        shape = list(self._k.shape)
-        shape[1] = more
-        self._k = torch.cat([self._k, self._k.new_zeros(shape)], dim=1)
-        self._v = torch.cat([self._v, self._v.new_zeros(shape)], dim=1)
+        self._pool.grow(before + more)
         self._users += [0] * more
         self._free += range(before + more - 1, before - 1, -1)
+
+    def _show(self, sequence: int, table: list[int]) -> None:
+        """Writes a sequence's table where operations read it."""
+        shown = self._shown.values
+        slots, pages = shown.shape
+        if sequence >= slots or len(table) > pages:
+            size = max(slots, sequence + 1), max(pages, 2 * len(table))
+            self._shown.values = shown.new_full(size, FREED)
+            self._shown.values[:slots, :pages] = shown
+        row = torch.tensor(table, dtype=torch.int32, device=shown.device)
+        self._shown.values[sequence, : len(table)] = row

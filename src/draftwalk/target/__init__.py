@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-import torch
 from torch import Tensor
 
-from draftwalk.ops import Matrix
+from draftwalk.ops import Matrix, Operations
 from draftwalk.rows import Rows
 from draftwalk.state import State
 
@@ -22,17 +21,20 @@ StateT = TypeVar("StateT", bound=State)
 
 @dataclass(frozen=True, slots=True)
 class PassOutput:
-    """Buffers of the caller that a pass writes.
+    """What a pass leaves, valid until the next one of the same shape.
 
     Attributes:
         logits: [W, V], one row for each wanted row of the table.
         features: [T, F * H], outputs of the tapped layers side by side, in the taps' order.
-        taps: F layer numbers, 0 for the first layer's output.
     """
 
     logits: Tensor
     features: Tensor
-    taps: tuple[int, ...]
+
+    @staticmethod
+    def of(rows: Rows, logits: Tensor, features: Sequence[Tensor]) -> PassOutput:
+        """With no features where no layer was tapped."""
+        return PassOutput(logits, features[0] if features else logits.new_empty((rows.size, 0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,10 @@ class SharedTables:
 
 class Target(Protocol, Generic[StateT]):
     """A model that verifies."""
+
+    @property
+    def ops(self) -> Operations:
+        """The back end it runs on."""
 
     @property
     def vocabulary(self) -> int:
@@ -69,18 +75,11 @@ class Target(Protocol, Generic[StateT]):
     def new_state(self) -> StateT:
         """An empty memory for any number of sequences."""
 
-    def forward(self, rows: Rows, state: StateT, out: PassOutput) -> None:
-        """One pass; the caller brackets it with the state's `begin` and `commit`."""
+    def forward(self, rows: Rows, state: StateT, taps: tuple[int, ...]) -> PassOutput:
+        """One pass; the caller brackets it with the state's `begin` and `commit`.
 
-
-def new_output(
-    rows: Rows, taps: Sequence[int], vocabulary: int, width: int, like: Tensor | torch.dtype
-) -> PassOutput:
-    """Fresh buffers for one pass."""
-    dtype = like if isinstance(like, torch.dtype) else like.dtype
-    device = rows.tokens.device
-    return PassOutput(
-        torch.empty((len(rows.wanted), vocabulary), dtype=dtype, device=device),
-        torch.empty((rows.size, len(taps) * width), dtype=dtype, device=device),
-        tuple(taps),
-    )
+        Args:
+            rows: the row table.
+            state: what the model remembers of their sequences.
+            taps: layers whose outputs are wanted, 0 for the first.
+        """

@@ -122,8 +122,9 @@ def is_tied(config: Fields, tensors: TensorSource, default: bool = False) -> boo
     return tied
 
 
-def refuse_unless(config: Fields, key: str, *allowed: object) -> None:
-    """Refuses a key that is set to something that is not implemented."""
-    value = config.values.get(key)
-    if value is not None and value not in allowed:
-        config.fail(f"key {key} = {value!r} is not implemented for this architecture")
+def full_attention(config: Fields, sizes: Sizes) -> tuple[LayerPlan, ...]:
+    """Plans of layers that all see everything; a configuration that says otherwise is refused."""
+    config.refuse_unless("use_sliding_window", False)
+    config.refuse_unless("layer_types", ["full_attention"] * sizes.depth)
+    config.ignore("max_window_layers")  # which layers would slide
+    return (LayerPlan(),) * sizes.depth

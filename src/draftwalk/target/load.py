@@ -13,6 +13,7 @@ from draftwalk.target import architectures
 from draftwalk.target.blueprint import Architecture, Blueprint
 from draftwalk.target.decoder import Decoder
 from draftwalk.weights import Checkpoint
+from draftwalk.weights.config_keys import HARMLESS, NEUTRAL
 from draftwalk.weights.fields import TEXT, Fields
 from draftwalk.weights.source import TensorSource
 
@@ -31,14 +32,16 @@ def read_blueprint(checkpoint: Checkpoint) -> tuple[Blueprint, TensorSource]:
         CheckpointError: an architecture that is not implemented, or a configuration it refuses.
     """
     config = Fields(checkpoint.config, checkpoint.path.name)
-    if config.values.get("quantization_config") is not None:
+    if config.raw("quantization_config") is not None:
         config.fail("quantised safetensors are not implemented", "use a GGUF file")
     kind = config.need("model_type", TEXT)
     architecture = registry.pick(
         known_architectures(), kind, f"{checkpoint.path.name}: architecture", CheckpointError
     )
     tensors = TensorSource(checkpoint.tensors, checkpoint.path.name)
-    return architecture.blueprint(config, tensors), tensors
+    blueprint = architecture.blueprint(config, tensors)
+    config.finish(HARMLESS, NEUTRAL)
+    return blueprint, tensors
 
 
 def build_target(checkpoint: Checkpoint, ops: Operations, context: int | None = None) -> Decoder:

@@ -1,6 +1,7 @@
 """Rotation frequencies from a configuration, for targets and drafters alike.
 
-Types of scaling: none, `linear`, `llama3` (Hugging Face's names). Others are refused by name.
+Types of scaling: none, `linear`, `llama3` (Hugging Face's names). Others are refused by name, and
+so is a setting that the type does not know.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from draftwalk.weights.config_keys import ROPE_HARMLESS
 from draftwalk.weights.fields import COUNT, MAPPING, POSITIVE, TEXT, Fields
 
 DEFAULT_THETA = 10000.0
+_LAYER_TYPES = ("full_attention", "sliding_attention")
 
 
 def rope_fields(config: Fields, layer_type: str | None = None) -> Fields:
@@ -26,33 +29,41 @@ def rope_fields(config: Fields, layer_type: str | None = None) -> Fields:
     """
     values: dict[str, object] = {}
     if config.get("rope_theta", POSITIVE, None) is not None:
-        values["rope_theta"] = config.values["rope_theta"]
+        values["rope_theta"] = config.raw("rope_theta")
     if config.get("partial_rotary_factor", POSITIVE, None) is not None:
-        values["partial_rotary_factor"] = config.values["partial_rotary_factor"]
+        values["partial_rotary_factor"] = config.raw("partial_rotary_factor")
     values |= config.get("rope_scaling", MAPPING, {})
-    newer = config.get("rope_parameters", MAPPING, {})
-    if layer_type is not None and isinstance(nested := newer.get(layer_type), dict):
-        newer = nested
-    return Fields({**values, **newer}, f"{config.where} rope")
+    newer = config.table("rope_parameters")
+    if layer_type is not None and (own := newer.get(layer_type, MAPPING, None)) is not None:
+        newer.ignore(*_LAYER_TYPES)
+        newer.finish((), {})
+        return Fields({**values, **own}, f"{config.where} rope")
+    return Fields({**values, **newer.values}, f"{config.where} rope")
 
 
-def rope_frequencies(rope: Fields, head_dim: int) -> Tensor:
+def rope_frequencies(rope: Fields, head_dim: int, theta: float = DEFAULT_THETA) -> Tensor:
     """Inverse frequencies [D / 2] in float64.
 
+    Args:
+        rope: all that is said about it.
+        head_dim: D.
+        theta: the base, if nothing is said.
+
     Raises:
-        CheckpointError: a kind of scaling that is not implemented.
+        CheckpointError: a kind of scaling that is not implemented, or a setting that is not known.
     """
-    theta = rope.get("rope_theta", POSITIVE, DEFAULT_THETA)
-    plain = theta ** (-torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
+    base = rope.get("rope_theta", POSITIVE, theta)
+    plain = base ** (-torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
     kind = rope.get("rope_type", TEXT, rope.get("type", TEXT, "default"))
-    if kind == "linear":
-        return plain / rope.need("factor", POSITIVE)
-    if kind == "llama3":
-        return _llama3(plain, rope)
-    if kind != "default":
-        rope.fail(f"scaling {kind!r} is not implemented", "implemented: default, linear, llama3")
     if rope.get("partial_rotary_factor", POSITIVE, 1.0) != 1.0:
         rope.fail("partial_rotary_factor is not implemented", "only heads that turn whole are")
+    if kind == "linear":
+        plain = plain / rope.need("factor", POSITIVE)
+    elif kind == "llama3":
+        plain = _llama3(plain, rope)
+    elif kind != "default":
+        rope.fail(f"scaling {kind!r} is not implemented", "implemented: default, linear, llama3")
+    rope.finish(ROPE_HARMLESS, {})
     return plain
 
 

@@ -6,7 +6,7 @@ probabilities, float64, on the CPU. Greedy is a support of one and needs no soft
 
 A row whose logits are unusable becomes a support with a fault instead of an exception, because a
 row behind a rejected draft does not exist for plain decoding and must not end a text. The verdict
-raises the fault if it gets there.
+ends at the fault if it gets there.
 """
 
 from __future__ import annotations
@@ -160,13 +160,13 @@ def _faults(peaks: Floats, raw_peaks: Floats, what: str = "the logits") -> list[
         if not abs(raw_peak) < _LARGEST:
             name = "NaN" if math.isnan(raw_peak) else "Inf" if raw_peak > 0 else "no finite value"
             fault = NumericalError(
-                f"row {i} of {what} has {name}", "try another dtype or checkpoint", row=i
+                f"row {i} of {what} has {name}", "try another dtype or checkpoint"
             )
         elif peak == -math.inf:
             fault = PromptError("logit_bias bans every possible token", "ban fewer tokens")
         elif not abs(peak) < _LARGEST:
             fault = NumericalError(
-                f"row {i} of {what} overflows under the penalties", "use milder penalties", row=i
+                f"row {i} of {what} overflows under the penalties", "use milder penalties"
             )
         faults.append(fault)
     return faults

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from draftwalk.errors import UserError
 from draftwalk.verify.distribution import Support
 from draftwalk.verify.noise import Noise, Purpose, exponential
 
@@ -34,11 +35,14 @@ class Verdict:
 
     Args:
         accepted: how many drafted tokens stand.
-        token: the next token: the correction of a rejected one, or the bonus after all of them.
+        token: the next token: the correction of a rejected one, or the bonus after all of them;
+            `None` where the row that chooses it cannot be used.
+        fault: what is wrong with that row.
     """
 
     accepted: int
-    token: int
+    token: int | None
+    fault: UserError | None = None
 
 
 def coupled(
@@ -53,11 +57,13 @@ def coupled(
         position: absolute position of the first token chosen here, one past the anchor's.
     """
     assert len(supports) == len(draft) + 1
-    for i, drafted in enumerate(draft):
-        token = choose_coupled(supports[i], noise, position + i)
-        if token != drafted:
+    for i, p in enumerate(supports):
+        if p.fault is not None:
+            return Verdict(i, None, p.fault)
+        token = choose_coupled(p, noise, position + i)
+        if i == len(draft) or token != draft[i]:
             return Verdict(i, token)
-    return Verdict(len(draft), choose_coupled(supports[-1], noise, position + len(draft)))
+    raise AssertionError("the last row always ends a step")
 
 
 def rejection(
@@ -72,21 +78,26 @@ def rejection(
     Args:
         supports: as for `coupled`.
         draft: the drafted tokens, draft[i] drawn from q[i].
-        q: the drafter's distributions.
+        q: the drafter's distributions; a further one if one more token was drafted that the target
+            cannot read: it is rejected, so the last row's token comes from the residual.
         noise: the request's noise.
         position: as for `coupled`.
     """
-    assert len(supports) == len(draft) + 1 == len(q) + 1
-    for i, drafted in enumerate(draft):
-        p = usable(supports[i])
+    assert len(supports) == len(draft) + 1
+    assert len(q) in (len(draft), len(draft) + 1)
+    for i, p in enumerate(supports):
+        if p.fault is not None:
+            return Verdict(i, None, p.fault)
+        if i == len(draft):
+            # Residual or bonus: only one of them is drawn at a position in a step.
+            p = p if len(q) == i else residual(p, q[i])
+            return Verdict(i, _draw(p, noise, position + i, Purpose.RESIDUAL))
         u = noise.uniform(position + i, Purpose.ACCEPT)
-        odds = q[i].probability(drafted)
+        odds = q[i].probability(draft[i])
         assert odds > 0, "the drafted token cannot have been drawn from q"
-        if not u * odds < p.probability(drafted):
+        if not u * odds < p.probability(draft[i]):
             return Verdict(i, _draw(residual(p, q[i]), noise, position + i, Purpose.RESIDUAL))
-    # No residual is drawn at this position in this step, so its purpose is free for the bonus.
-    i = len(draft)
-    return Verdict(i, _draw(usable(supports[i]), noise, position + i, Purpose.RESIDUAL))
+    raise AssertionError("the last row always ends a step")
 
 
 def choose_coupled(support: Support, noise: Noise, position: int) -> int:
@@ -95,7 +106,7 @@ def choose_coupled(support: Support, noise: Noise, position: int) -> int:
     E >= u, so a token can win only if u/p is within the E/p of the token that has the least u/p.
     That leaves a handful of logarithms however large the vocabulary is.
     """
-    ids, p = usable(support).ids.numpy(), support.p.numpy()
+    ids, p = support.ids.numpy(), support.p.numpy()
     if len(ids) == 1:
         return int(ids[0])
     u = noise.uniforms_on_host(position, ids)
@@ -109,7 +120,7 @@ def choose_coupled(support: Support, noise: Noise, position: int) -> int:
 
 def choose_rejection(q: Support, noise: Noise, position: int) -> int:
     """The drafter's draw under the rejection rule."""
-    return _draw(usable(q), noise, position, Purpose.DRAFT)
+    return _draw(q, noise, position, Purpose.DRAFT)
 
 
 def acceptance(p: Support, q: Support, drafted: int) -> float:
@@ -129,13 +140,6 @@ def residual(p: Support, q: Support) -> Support:
         return p
     left = left[positive]
     return Support(torch.from_numpy(ids[positive]), torch.from_numpy(left / left.sum()))
-
-
-def usable(support: Support) -> Support:
-    """The support, unless its row was unusable: then the fault is raised."""
-    if support.fault is not None:
-        raise support.fault
-    return support
 
 
 def _draw(support: Support, noise: Noise, position: int, purpose: Purpose) -> int:

@@ -1,14 +1,15 @@
 """Typed reading of configuration values, from JSON or GGUF, with errors that name the key.
 
 A configuration is untrusted like the rest of a checkpoint: every value is checked for its kind and
-range when it is read, whatever wrote it.
+range when it is read, whatever wrote it. Where a silently ignored setting would become wrong text,
+`finish` refuses what was never read.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Generic, NoReturn, TypeVar
 
 from draftwalk.errors import CheckpointError
@@ -20,6 +21,7 @@ D = TypeVar("D")
 _MOST = 1 << 31
 _MOST_INDEX = 1 << 53
 _MOST_LAYERS = 1024
+_SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +104,14 @@ class Fields:
         values: by key.
         where: the file, for messages.
         prefix: what the file puts in front of the keys, for messages.
+        behind: where a key is looked for that is missing or null here.
     """
 
     values: Mapping[str, object]
     where: str
     prefix: str = ""
+    behind: Fields | None = None
+    _known: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def need(self, key: str, kind: Kind[T]) -> T:
         """The value of `key`.
@@ -114,10 +119,8 @@ class Fields:
         Raises:
             CheckpointError: it is missing, null, or not of the kind.
         """
-        if self.values.get(key) is None:
-            raise CheckpointError(
-                f"{self.where}: key {self.prefix}{key} is missing", f"it must be {kind.expected}"
-            )
+        if self.raw(key) is None:
+            self.fail(f"key {self.prefix}{key} is missing", f"it must be {kind.expected}")
         return self.read(key, kind)
 
     def get(self, key: str, kind: Kind[T], default: D) -> T | D:
@@ -126,15 +129,71 @@ class Fields:
         Raises:
             CheckpointError: there is one that is not of the kind.
         """
-        return default if self.values.get(key) is None else self.read(key, kind)
+        return default if self.raw(key) is None else self.read(key, kind)
 
     def read(self, key: str, kind: Kind[T]) -> T:
         """The value of a key that is there."""
-        value = kind.accept(self.values[key])
+        found = self.raw(key)
+        value = kind.accept(found)
         if value is None:
-            found = shown(self.values[key])
-            self.fail(f"key {self.prefix}{key} is {found}, expected {kind.expected}")
+            self.fail(f"key {self._name(key)} is {shown(found)}, expected {kind.expected}")
         return value
+
+    def raw(self, key: str) -> object:
+        """The value of `key` as it stands; `None` when it is missing."""
+        self._known.add(key)
+        behind = None if self.behind is None else self.behind.raw(key)
+        value = self.values.get(key)
+        return behind if value is None else value
+
+    def table(self, key: str) -> Fields:
+        """The settings in the table `key`, none where there is no table; finished on their own."""
+        return Fields(self.get(key, MAPPING, {}), self.where, f"{self.prefix}{key}.")
+
+    def refuse_unless(self, key: str, *allowed: object) -> None:
+        """Refuses a key that is set to something that is not implemented."""
+        value = self.raw(key)
+        if value is not None and value not in allowed:
+            self.fail(f"key {self._name(key)} = {shown(value)} is not implemented")
+
+    def ignore(self, *keys: str) -> None:
+        """Notes keys that say nothing here, because of what others say."""
+        self._known.update(keys)
+        if self.behind is not None:
+            self.behind.ignore(*keys)
+
+    def finish(self, harmless: Collection[str], neutral: Mapping[str, object]) -> None:
+        """End of reading: no key may be left over that could change results.
+
+        Args:
+            harmless: keys that never do.
+            neutral: values of further keys that change nothing; null never does.
+
+        Raises:
+            CheckpointError: names what is left.
+        """
+        if self.behind is not None:
+            self.behind.finish(harmless, neutral)
+        left = [
+            f"{self.prefix}{key if key.isidentifier() else shown(key)} = {shown(value)}"
+            for key, value in self.values.items()
+            if key not in self._known
+            and key not in harmless
+            and value is not None
+            and not (key in neutral and neutral[key] == value)
+        ]
+        if left:
+            more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
+            self.fail(
+                f"key {', '.join(left[:_SHOWN])}{more} is not implemented for this kind of model",
+                "it may change the results, so it is not ignored",
+            )
+
+    def _name(self, key: str) -> str:
+        """The key as the file has it, for messages."""
+        if self.behind is not None and self.values.get(key) is None:
+            return self.behind._name(key)
+        return f"{self.prefix}{key}"
 
     def fail(self, what: str, hint: str = "") -> NoReturn:
         """One line that names the file."""

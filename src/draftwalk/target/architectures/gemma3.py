@@ -11,7 +11,6 @@ from draftwalk.target.blueprint import (
     LayerPlan,
     Sizes,
     is_tied,
-    refuse_unless,
 )
 from draftwalk.target.rope import rope_fields, rope_frequencies
 from draftwalk.weights.dialect import Dialect, Key
@@ -20,17 +19,18 @@ from draftwalk.weights.gguf import GgufFile
 from draftwalk.weights.source import TensorSource
 
 _PERIOD = 6  # every sixth layer sees everything, unless a file says otherwise
-_LOCAL_THETA = 10000.0  # rope base of sliding layers, likewise
+_THETA, _LOCAL_THETA = 1e6, 1e4  # rope bases of full and of sliding layers, likewise
 _DEPTH_OF_27B = 62  # the one size whose query scalar is not its head size
 
 
 def blueprint(config: Fields, tensors: TensorSource) -> Blueprint:
     """Reads the configuration."""
     sizes = Sizes.read(config)
-    refuse_unless(config, "hidden_activation", "gelu_pytorch_tanh")
-    refuse_unless(config, "use_bidirectional_attention", False)
+    config.refuse_unless("hidden_activation", "gelu_pytorch_tanh")
+    config.refuse_unless("use_bidirectional_attention", False)
     window = config.need("sliding_window", COUNT)
-    period = config.get("sliding_window_pattern", COUNT, _PERIOD)
+    period = config.get("_sliding_window_pattern", COUNT, _PERIOD)  # newer files' name
+    period = config.get("sliding_window_pattern", COUNT, period)
     types = config.get("layer_types", TEXTS, None) or [
         "sliding_attention" if (layer + 1) % period else "full_attention"
         for layer in range(sizes.depth)
@@ -45,7 +45,7 @@ def blueprint(config: Fields, tensors: TensorSource) -> Blueprint:
             for kind in types
         ),
         ropes=(
-            rope_frequencies(rope_fields(config, "full_attention"), sizes.head_dim),
+            rope_frequencies(rope_fields(config, "full_attention"), sizes.head_dim, _THETA),
             rope_frequencies(_local_rope(config), sizes.head_dim),
         ),
         tied=is_tied(config, tensors, default=True),
@@ -64,11 +64,9 @@ def blueprint(config: Fields, tensors: TensorSource) -> Blueprint:
 
 def _local_rope(config: Fields) -> Fields:
     """The rope of sliding layers: its own base, and none of the scaling of the full layers."""
-    rope = rope_fields(config, "sliding_attention")
-    if "sliding_attention" in config.get("rope_parameters", MAPPING, {}):
-        return rope
+    own = config.table("rope_parameters").get("sliding_attention", MAPPING, {})
     theta = config.get("rope_local_base_freq", POSITIVE, _LOCAL_THETA)
-    return Fields({"rope_theta": theta}, rope.where)
+    return Fields({"rope_theta": theta, **own}, f"{config.where} rope of sliding layers")
 
 
 def derive(file: GgufFile, config: Mapping[str, object]) -> Mapping[str, object]:

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from draftwalk.target.blueprint import (
     Architecture,
     Blueprint,
-    LayerPlan,
     Sizes,
+    full_attention,
     is_tied,
-    refuse_unless,
 )
 from draftwalk.target.rope import half_split_order, rope_fields, rope_frequencies
 from draftwalk.weights.dialect import Dialect
@@ -22,8 +21,8 @@ from draftwalk.weights.tensor import RawTensor, permute_rows
 def blueprint(config: Fields, tensors: TensorSource) -> Blueprint:
     """Reads the configuration."""
     sizes = Sizes.read(config)
-    refuse_unless(config, "hidden_act", "silu")
-    refuse_unless(config, "sliding_window")
+    config.refuse_unless("hidden_act", "silu")
+    config.refuse_unless("sliding_window")
     inverse = rope_frequencies(rope_fields(config), sizes.head_dim)
     # GGUF stores Llama 3's scaling as one divisor per frequency.
     factors = tensors.take_optional("rope_freqs.weight", (sizes.head_dim // 2,))
@@ -32,7 +31,7 @@ def blueprint(config: Fields, tensors: TensorSource) -> Blueprint:
     bias = config.get("attention_bias", FLAG, False)
     return Blueprint(
         sizes=sizes,
-        layers=(LayerPlan(),) * sizes.depth,
+        layers=full_attention(config, sizes),
         ropes=(inverse,),
         tied=is_tied(config, tensors),
         qkv_bias=bias,

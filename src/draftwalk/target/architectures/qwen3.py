@@ -5,10 +5,9 @@ from __future__ import annotations
 from draftwalk.target.blueprint import (
     Architecture,
     Blueprint,
-    LayerPlan,
     Sizes,
+    full_attention,
     is_tied,
-    refuse_unless,
 )
 from draftwalk.target.rope import rope_fields, rope_frequencies
 from draftwalk.weights.dialect import Dialect
@@ -19,12 +18,12 @@ from draftwalk.weights.source import TensorSource
 def blueprint(config: Fields, tensors: TensorSource) -> Blueprint:
     """Reads the configuration."""
     sizes = Sizes.read(config)
-    refuse_unless(config, "hidden_act", "silu")
-    refuse_unless(config, "use_sliding_window", False)
+    config.refuse_unless("hidden_act", "silu")
+    config.ignore("sliding_window")  # use_sliding_window decides
     bias = config.get("attention_bias", FLAG, False)
     return Blueprint(
         sizes=sizes,
-        layers=(LayerPlan(),) * sizes.depth,
+        layers=full_attention(config, sizes),
         ropes=(rope_frequencies(rope_fields(config), sizes.head_dim),),
         tied=is_tied(config, tensors),
         qk_norm=True,

@@ -10,7 +10,9 @@ from collections.abc import Sequence as Many
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
+from operator import index
 from pathlib import Path
+from typing import SupportsIndex
 
 import torch
 
@@ -154,10 +156,11 @@ class Engine:
         limits = limits or Limits()
         self._check_ids(prompt, sampling, limits)
         if sampling.seed is None and not sampling.greedy:
-            sampling = replace(sampling, seed=secrets.randbits(63))
+            # 53 bits, so that a reader of JSON who has only doubles keeps them all.
+            sampling = replace(sampling, seed=secrets.randbits(53))
         words = self.tokenizer
         request = Request(
-            prompt,
+            tuple(index(token) for token in prompt),
             sampling,
             limits,
             window or Window(),
@@ -269,9 +272,11 @@ class Engine:
             ("logit_bias", sampling.logit_bias),
             ("stop_ids", limits.stop_ids),
         ):
-            wrong = next((token for token in ids if not 0 <= token < known), None)
-            if wrong is not None:
-                raise PromptError(f"{what} has token {wrong}, the vocabulary is 0 to {known - 1}")
+            wrong = [token for token in ids if not _is_id(token, known)][:1]
+            if wrong:
+                raise PromptError(
+                    f"{what} has token {wrong[0]!r}, the vocabulary is 0 to {known - 1}"
+                )
         if len(prompt) >= self.context:
             raise PromptError(
                 f"the prompt has {len(prompt)} tokens, the context holds {self.context} "
@@ -327,3 +332,13 @@ def _device(name: str) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"device {name!r} cannot be used: {reason}", "cpu always can") from error
+
+
+def _is_id(token: object, known: int) -> bool:
+    """Whether something is a token id; numpy's and torch's integers are, booleans are not."""
+    if isinstance(token, bool) or not isinstance(token, SupportsIndex):
+        return False
+    try:
+        return 0 <= index(token) < known
+    except TypeError:  # a tensor that holds no integer
+        return False

@@ -7,7 +7,7 @@ defaults are found (flag, then the checkpoint's generation config, then greedy) 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -62,6 +62,8 @@ class Sampling:
         _whole("repeat_last_n", self.repeat_last_n, -1)
         _number("presence_penalty", self.presence_penalty, -100.0, 100.0)
         _number("frequency_penalty", self.frequency_penalty, -100.0, 100.0)
+        if not isinstance(self.logit_bias, Mapping):
+            raise PromptError("logit_bias is no mapping", "give token ids with their biases")
         for token, bias in self.logit_bias.items():
             _whole("logit_bias: the token id", token, 0)
             if not _is_number(bias) or math.isnan(bias) or bias == math.inf:
@@ -109,6 +111,8 @@ class Limits:
         if self.max_tokens is not None:
             _whole("max_tokens", self.max_tokens, 0)
         object.__setattr__(self, "stop", _strings(self.stop))
+        if not isinstance(self.stop_ids, Iterable):
+            raise PromptError("stop_ids is no collection", "give a set of token ids")
         object.__setattr__(self, "stop_ids", frozenset(self.stop_ids))
         for token in self.stop_ids:
             _whole("stop_ids: a token id", token, 0)
@@ -168,6 +172,8 @@ def _whole(name: str, value: int, low: int, high: int = 2**31 - 1) -> None:
 def _strings(stops: tuple[str, ...]) -> tuple[str, ...]:
     if isinstance(stops, str):
         raise PromptError(f"stop is the bare string {stops!r}", "give a sequence of strings")
+    if not isinstance(stops, Iterable):
+        raise PromptError(f"stop is {stops!r}", "give a sequence of strings")
     for stop in stops:
         if not isinstance(stop, str) or not stop:
             raise PromptError(f"stop string {stop!r} is not a text of at least one character")

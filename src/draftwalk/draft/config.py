@@ -14,7 +14,7 @@ from torch import Tensor
 from draftwalk.target.blueprint import Sizes
 from draftwalk.target.rope import rope_fields, rope_frequencies
 from draftwalk.weights.config_keys import HARMLESS, NEUTRAL
-from draftwalk.weights.fields import COUNT, FLAG, INDEX, INDEXES, NUMBER, TEXTS, Fields
+from draftwalk.weights.fields import BLOCK, COUNT, FLAG, INDEX, INDEXES, NUMBER, TEXTS, Fields
 
 # Keys of other drafter families and of parts that are not implemented, where they are switched off.
 _OFF: Mapping[str, object] = {
@@ -101,7 +101,7 @@ class DrafterConfig:
             bias=top.get("attention_bias", FLAG, False),
             taps=_taps(fields, sizes.depth),
             target_width=fields.get("target_hidden_size", COUNT, sizes.width),
-            block=fields.get("block_size", COUNT, 16),
+            block=fields.get("block_size", BLOCK, 16),
             mask=fields.need("mask_token_id", INDEX),
             windows=windows,
             causal=_causal(fields, windows),
@@ -116,8 +116,6 @@ class DrafterConfig:
     def checked(self, fields: Fields) -> DrafterConfig:
         """Itself, after the sizes were found to make sense."""
         vocabulary = self.sizes.vocabulary
-        if self.block < 2:
-            fields.fail(f"key block_size is {self.block}, a block has at least 2 rows")
         if self.mask >= vocabulary:
             fields.fail(f"key mask_token_id {self.mask} is not among its {vocabulary} tokens")
         if self.softcap is not None and self.softcap < 0:

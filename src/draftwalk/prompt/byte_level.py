@@ -16,7 +16,8 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel, PreTokenizer, Split
 from tokenizers.pre_tokenizers import Sequence as Chain
 
-from draftwalk.errors import CheckpointError
+from draftwalk.errors import CheckpointError, PromptError
+from draftwalk.prompt.panics import library_failures
 from draftwalk.prompt.pre_tokenizers import PreTokenizer as Words
 from draftwalk.prompt.special import SpecialSplitter
 
@@ -69,9 +70,14 @@ class ByteLevelEncoder:
             if isinstance(part, int):
                 ids.append(part)
             else:
-                found = self._library.encode(part, add_special_tokens=False).ids
+                with library_failures(_not_encoded):
+                    found = self._library.encode(part, add_special_tokens=False).ids
                 ids.extend(index for index in found if index < self._size)
         return ids
+
+
+def _not_encoded(reason: str) -> PromptError:
+    return PromptError(f"the tokenizer cannot encode this text: {reason}")
 
 
 def _model(texts: dict[str, int], merges: Sequence[str], whole_words: bool) -> BPE:

@@ -107,8 +107,9 @@ def _chat_template(config: Mapping[str, object]) -> str | None:
     """The template, or of several named ones the default."""
     value = config.get("chat_template")
     if isinstance(value, list):
-        named = {entry.get("name"): entry for entry in value if isinstance(entry, dict)}
-        value = named.get("default", {}).get("template")
+        entries = [entry for entry in value if isinstance(entry, dict)]
+        default = [entry for entry in entries if entry.get("name") == "default"]
+        value = default[-1].get("template") if default else None
     if value is not None and not isinstance(value, str):
         raise CheckpointError("chat_template of tokenizer_config.json must be a string")
     return value

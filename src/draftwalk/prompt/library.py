@@ -12,7 +12,8 @@ from threading import Lock
 
 from tokenizers import Tokenizer as Library
 
-from draftwalk.errors import CheckpointError
+from draftwalk.errors import CheckpointError, PromptError
+from draftwalk.prompt.panics import library_failures
 from draftwalk.prompt.special import SHIELD, SpecialSplitter
 from draftwalk.prompt.vocabulary import BYTE_TOKEN, Kind, Vocabulary
 
@@ -50,20 +51,27 @@ class LibraryEncoder:
     def _encode(self, text: str, special: bool) -> list[int]:
         with self._lock:  # whether special tokens stay text is a switch of the library's object
             self._library.encode_special_tokens = not special
-            return self._library.encode(text, add_special_tokens=False).ids
+            with library_failures(_not_encoded):
+                return self._library.encode(text, add_special_tokens=False).ids
 
     def begins_with(self, bos_id: int) -> bool:
         """Whether the file's own post-processor puts this token before a text."""
-        return self._library.encode("", add_special_tokens=True).ids[:1] == [bos_id]
+        with library_failures(_unusable):
+            return self._library.encode("", add_special_tokens=True).ids[:1] == [bos_id]
 
 
 def load_library(source: str) -> Library:
     """Parses a `tokenizer.json`."""
-    try:
+    with library_failures(_unusable):
         return Library.from_str(source)
-    except Exception as error:  # the library raises nothing more precise
-        reason = " ".join(str(error).split())[:200]
-        raise CheckpointError(f"tokenizer.json cannot be used: {reason}") from None
+
+
+def _unusable(reason: str) -> CheckpointError:
+    return CheckpointError(f"tokenizer.json cannot be used: {reason}")
+
+
+def _not_encoded(reason: str) -> PromptError:
+    return PromptError(f"tokenizer.json cannot encode this text: {reason}")
 
 
 def library_vocabulary(library: Library, content: Mapping[str, object]) -> Vocabulary:

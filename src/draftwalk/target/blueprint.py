@@ -13,7 +13,7 @@ from torch import Tensor
 
 from draftwalk.ops import Activation
 from draftwalk.weights.dialect import Dialect
-from draftwalk.weights.fields import COUNT, FLAG, POSITIVE, Fields
+from draftwalk.weights.fields import COUNT, FLAG, HEAD, LAYERS, POSITIVE, Fields
 from draftwalk.weights.source import TensorSource
 
 
@@ -45,7 +45,7 @@ class Sizes:
         width = config.need("hidden_size", COUNT)
         heads = config.need("num_attention_heads", COUNT)
         kv_heads = config.get("num_key_value_heads", COUNT, heads)
-        head_dim = config.get("head_dim", COUNT, width // heads)
+        head_dim = config.get("head_dim", HEAD, width // heads)
         if heads % kv_heads:
             config.fail(f"{heads} heads are no multiple of {kv_heads} key/value heads")
         if head_dim % 2:
@@ -58,7 +58,7 @@ class Sizes:
             kv_heads=kv_heads,
             head_dim=head_dim,
             mlp_width=config.need("intermediate_size", COUNT),
-            depth=config.need("num_hidden_layers", COUNT),
+            depth=config.need("num_hidden_layers", LAYERS),
             norm_eps=config.get("rms_norm_eps", POSITIVE, 1e-6),
         )
 

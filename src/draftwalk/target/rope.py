@@ -13,9 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from draftwalk.errors import UserError
 from draftwalk.weights.config_keys import ROPE_HARMLESS
 from draftwalk.weights.fields import COUNT, MAPPING, POSITIVE, TEXT, Fields
 
+MOST_POSITIONS = 1 << 20
 DEFAULT_THETA = 10000.0
 _LAYER_TYPES = ("full_attention", "sliding_attention")
 
@@ -87,6 +89,15 @@ def half_split_order(heads: int, head_dim: int) -> NDArray[np.intp]:
 
 
 def rope_table(inverse: Tensor, positions: int) -> tuple[Tensor, Tensor]:
-    """cos and sin [positions, D / 2] in float64."""
+    """cos and sin [positions, D / 2] in float64.
+
+    Raises:
+        UserError: more positions than a table is made for.
+    """
+    if positions > MOST_POSITIONS:
+        raise UserError(
+            f"a context of {positions} tokens is more than rope tables are made for",
+            f"give a smaller one: -c, up to {MOST_POSITIONS}",
+        )
     angle = torch.arange(positions, dtype=torch.float64)[:, None] * inverse
     return angle.cos(), angle.sin()

@@ -21,6 +21,8 @@ D = TypeVar("D")
 _MOST = 1 << 31
 _MOST_INDEX = 1 << 53
 _MOST_LAYERS = 1024
+_MOST_PER_HEAD = 1 << 14
+_MOST_PER_BLOCK = 1 << 10
 _SHOWN = 4
 
 
@@ -82,6 +84,8 @@ def _mapping(value: object) -> Mapping[str, object] | None:
 
 COUNT = Kind("a positive integer", lambda v: _whole(v, 1, _MOST))
 INDEX = Kind("an integer from 0", lambda v: _whole(v, 0, _MOST_INDEX))
+HEAD = Kind("the size of a head", lambda v: _whole(v, 1, _MOST_PER_HEAD))
+BLOCK = Kind(f"rows of a block, 2 to {_MOST_PER_BLOCK}", lambda v: _whole(v, 2, _MOST_PER_BLOCK))
 LAYERS = Kind(f"a number of layers up to {_MOST_LAYERS}", lambda v: _whole(v, 1, _MOST_LAYERS + 1))
 SAME_COUNT = Kind("a positive integer, the same for every layer", _same)
 NUMBER = Kind("a finite number", _number)

@@ -328,7 +328,10 @@ def load(
 
 def _device(name: str) -> torch.device:
     try:
-        return torch.empty(0, device=name).device
+        device = torch.empty(0, device=name).device
+        if device.type == "meta":
+            raise UserError("device 'meta' computes nothing", "cpu always can")
+        return device
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"device {name!r} cannot be used: {reason}", "cpu always can") from error

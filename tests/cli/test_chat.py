@@ -88,3 +88,8 @@ def test_a_model_without_template_cannot_chat(files: Path) -> None:
     outcome = chat(files, "hello\n", model="mute.gguf")
     assert outcome.code == 1
     assert outcome.err.startswith("error: mute.gguf has no chat template")
+
+
+def test_nothing_is_reused_where_nothing_was_read(files: Path) -> None:
+    outcome = chat(files, "hello\n", "--verbose", "-n", "0")
+    assert re.findall(r"reused   (\d+) of (\d+)", outcome.err) == [("0", "24")]

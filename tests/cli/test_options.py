@@ -159,3 +159,20 @@ def test_other_template_arguments_are_usage_errors(text: str) -> None:
         words.template_kwargs()
 
     assert run_verb(probe, "--chat-template-kwargs", text) == 2
+
+
+@pytest.mark.parametrize("text", ['{"a": %s}' % ("1" * 5000), "[" * 100_000])
+def test_template_arguments_that_are_too_much_are_usage_errors(text: str) -> None:
+    def probe(words: ChatOptions) -> None:
+        words.template_kwargs()
+
+    assert run_verb(probe, "--chat-template-kwargs", text) == 2
+
+
+def test_numbers_that_are_too_large_are_usage_errors() -> None:
+    def probe(sampling: SamplingOptions, place: PlaceOptions) -> None:
+        sampling.asked()
+
+    assert run_verb(probe, "-t", "1") == 0
+    assert run_verb(probe, "-t", "99999999999999") == 2
+    assert run_verb(probe, "-l", "1" * 5000 + "+1") == 2

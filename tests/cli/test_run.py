@@ -265,6 +265,11 @@ def test_one_bad_prompt_does_not_harm_the_others(files: Path, tmp_path: Path) ->
         ('{"prompt": "a"}\nplain', "line 2 is no JSON"),
         ('{"question": "a"}', "line 1 has neither prompt, turns nor messages"),
         ('{"prompt": 3}', "line 1 has neither"),
+        (
+            '{"prompt": %s}' % ("1" * 5000),
+            "line 1 is no JSON: it has a number with too many digits",
+        ),
+        ('{"prompt": ' + "[" * 100_000, "line 1 is no JSON: it is nested too deeply"),
         ('{"turns": []}', "line 1 has neither"),
         ('{"messages": [{"role": "user"}]}', "line 1 has a message without"),
     ],
@@ -327,3 +332,21 @@ def test_compare_tells_both_sides(files: Path) -> None:
         places = [outcome.out.index(f"\n{name}") for name in names]
         assert all(before < after for before, after in pairwise(places))
     assert run(files, "hello", "-n", "16", "--compare").out.startswith(f"{text}\n")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("-m", "x" * 5000), ("-m", "x" * 200), ("-m", "/dev/null/x")]
+)
+def test_names_that_cannot_be_looked_for(files: Path, arguments: tuple[str, ...]) -> None:
+    outcome = run(files, "hi", *arguments)
+    assert outcome.code == 1
+    assert re.match(
+        r"error: '(x+\.*x*|/dev/null/x)' (cannot be looked for|is no file)", outcome.err
+    )
+    assert len(outcome.err) < 500
+
+
+def test_the_home_of_nobody_has_no_cache() -> None:
+    outcome = call("run", "--offline", "--cache-dir", "~nosuchuser/x", "hi")
+    assert outcome.code == 1
+    assert outcome.err.startswith("error: ~nosuchuser/x cannot be found: ")

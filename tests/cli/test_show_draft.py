@@ -5,9 +5,11 @@ from rich.console import Console
 
 from draftwalk.cli.show_draft import DraftPainter
 from draftwalk.prompt import tokenizer_from_gguf
+from draftwalk.prompt.byte_level import byte_alphabet
 from draftwalk.step import Step, StepTimes
 from draftwalk.weights import GgufFile
 from support.talking_model import END, ids_of, write_target
+from support.vocabularies import byte_level
 
 TIMES = StepTimes(0.0, 0.0, 0.0, 0.0, 0.0)
 
@@ -55,3 +57,20 @@ def test_colours_need_no_marks(tokenizer) -> None:
 def test_no_color_falls_back_to_marks(tokenizer) -> None:
     shown = painted(tokenizer, STEPS[:2], force_terminal=True, no_color=True)
     assert shown == "T[he ]{-x-}c"
+
+
+HALF = "\U0001f999".encode()[:2]
+
+
+@pytest.mark.parametrize(("drafted", "shown"), [(True, "[a][\ufffd]"), (False, "a\ufffd")])
+def test_half_a_character_at_the_end_is_shown(drafted: bool, shown: str) -> None:
+    metadata = byte_level("gpt-2")
+    tokenizer = tokenizer_from_gguf(metadata)
+    tokens = tuple(metadata["tokenizer.ggml.tokens"].index(byte_alphabet()[b]) for b in b"a" + HALF)
+    draft = tokens if drafted else ()
+    file = io.StringIO()
+    painter = DraftPainter(tokenizer, Console(file=file, highlight=False, width=20))
+    painter.paint(Step(0, draft, len(draft), tokens, "", None, TIMES))
+    painter.finish()
+    painter.finish()
+    assert file.getvalue() == shown

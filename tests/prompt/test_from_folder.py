@@ -11,9 +11,10 @@ from tokenizers import AddedToken, Regex, decoders, normalizers, pre_tokenizers,
 from tokenizers import Tokenizer as Library
 from tokenizers.models import BPE, WordPiece
 
-from draftwalk.errors import CheckpointError
+from draftwalk.errors import CheckpointError, PromptError
 from draftwalk.prompt import Tokenizer, tokenizer_from_folder, tokenizer_from_gguf
 from draftwalk.prompt.from_folder import tokenizer_from_json
+from draftwalk.prompt.panics import library_failures
 from draftwalk.text.stream import TextStream
 from support.hostile_texts import hostile_texts
 from support.vocabularies import Metadata, byte_level, smollm2, special_texts
@@ -232,3 +233,33 @@ def test_unusable_small_files_are_refused(tmp_path: Path) -> None:
         llama(add_bos_token="yes")
     with pytest.raises(CheckpointError, match=r"chat_template of tokenizer_config\.json"):
         llama(chat_template=5)
+
+
+def test_names_of_chat_templates_may_be_anything() -> None:
+    named = [{"name": ["default"], "template": "x"}, {"name": "default", "template": "d"}]
+    assert llama(chat_template=named).chat_template == "d"
+    assert llama(chat_template=named[:1]).chat_template is None
+
+
+def test_a_panic_while_loading_is_an_error_of_the_file() -> None:
+    content = json.loads(llama_library().to_str())
+    content["model"]["continuing_subword_prefix"] = "abc"
+    with pytest.raises(CheckpointError, match=r"tokenizer\.json cannot be used: ") as caught:
+        tokenizer_from_json(json.dumps(content), {}, {})
+    assert "\n" not in str(caught.value)
+
+
+def test_a_panic_while_encoding_is_an_error_of_the_text() -> None:
+    library = llama_library()
+    library.pre_tokenizer = pre_tokenizers.Split(Regex("(a+)+$"), "isolated")
+    tokenizer = tokenizer_from_json(library.to_str(), {}, {})
+    for _ in range(2):
+        with pytest.raises(PromptError, match=r"tokenizer\.json cannot encode this text: "):
+            tokenizer.encode("a" * 40 + "b")
+        assert tokenizer.decode(tokenizer.encode("ab")) == "ab"
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_interrupts_are_no_failures_of_the_library(kind: type[BaseException]) -> None:
+    with pytest.raises(kind), library_failures(CheckpointError):
+        raise kind

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from draftwalk.errors import CheckpointError
 from draftwalk.prompt.special import SHIELD, SpecialSplitter
 from draftwalk.prompt.vocabulary import Kind
 
@@ -66,3 +68,21 @@ def test_shielding_one_token_may_uncover_another() -> None:
 
 def test_a_template_around_a_shielded_text_keeps_its_tokens() -> None:
     assert SPLITTER.split("<a>" + SPLITTER.shield("x<a>y") + "<a>", True) == [0, "x<a>y", 0]
+
+
+LETTERS = SpecialSplitter(["!", "!a", "a!b", "\U0001f999"], dict.fromkeys((0, 2, 3), Kind.CONTROL))
+
+
+@given(st.text(alphabet="!ab\U0001f999\ufde0\ufde2" + SHIELD, max_size=20))
+def test_control_tokens_of_one_character_are_shielded(text: str) -> None:
+    shielded = LETTERS.shield(text)
+    whole = text.replace(SHIELD, "\ufffd")
+    assert LETTERS.split(shielded, special=True) == ([whole] if whole else [])
+    assert LETTERS.split(f"!{shielded}!", special=True) == [0, *([whole] if whole else []), 0]
+
+
+@pytest.mark.parametrize("token", [SHIELD, f"a{SHIELD}", "\ufde3"])
+def test_special_tokens_that_look_like_shields_are_refused(token: str) -> None:
+    with pytest.raises(CheckpointError, match=r"special token 0 is .* noncharacter"):
+        SpecialSplitter([token], {0: Kind.CONTROL})
+    assert SpecialSplitter([token], {}).split("a", special=True) == ["a"]

@@ -12,8 +12,8 @@ from typing import Annotated
 
 import typer
 
-from draftwalk.cli import chat, info, run
-from draftwalk.cli.verb import verb
+from draftwalk.cli import chat, info, run, streams
+from draftwalk.cli.verb import FAILED, verb
 
 __all__ = ["app", "main"]
 
@@ -51,7 +51,13 @@ def _draftwalk(
 
 def main() -> None:
     """Runs the command line; the entry point of the `draftwalk` script."""
+    streams.open_closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may not know every character
-    app()
+    try:
+        with streams.writing():  # help and the version, which no verb writes
+            app()
+    except streams.StdoutError as error:
+        streams.say(f"error: {error}")
+        sys.exit(FAILED)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from statistics import median
 
 from draftwalk.cli.answer import Asked, answer_one
-from draftwalk.cli.verb import say
+from draftwalk.cli.streams import say, write
 from draftwalk.engine import Engine
 from draftwalk.result import Result
 
@@ -27,8 +26,8 @@ def compare(engine: Engine, ids: Sequence[int], asked: Asked) -> bool:
     warm = replace(asked, limits=replace(asked.limits, max_tokens=_WARM_UP))
     for one in (engine, plain):
         answer_one(one, ids, warm)
-    first = answer_one(engine, ids, asked, lambda step: _show(step.text))
-    _show("\n")
+    first = answer_one(engine, ids, asked, lambda step: write(step.text))
+    write("\n")
     if first.seed is not None:
         asked = replace(asked, sampling=replace(asked.sampling, seed=first.seed))
     drafted, undrafted = [first], [answer_one(plain, ids, asked)]
@@ -36,7 +35,7 @@ def compare(engine: Engine, ids: Sequence[int], asked: Asked) -> bool:
         drafted.append(answer_one(engine, ids, asked))
         undrafted.append(answer_one(plain, ids, asked))
     for line in _findings(engine, drafted, undrafted):
-        _show(f"{line}\n")
+        write(f"{line}\n")
     failed = [result.error for result in (*drafted, *undrafted) if result.error is not None]
     for error in failed[:1]:
         say(f"error: {error}")
@@ -79,8 +78,3 @@ def agreement(results: Sequence[Result]) -> str:
                 "way; --dtype float64 has none of that)"
             )
     return f"equal, token for token, in all {len(results)} runs"
-
-
-def _show(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()

@@ -9,7 +9,7 @@ from contextlib import suppress
 from draftwalk.cli import report
 from draftwalk.cli.answer import Asked, Format
 from draftwalk.cli.prompts import Prompt
-from draftwalk.cli.verb import say
+from draftwalk.cli.streams import StdoutError, say, write
 from draftwalk.engine import Engine
 from draftwalk.errors import PromptError, UserError
 from draftwalk.result import Result
@@ -96,7 +96,9 @@ def talk(conversation: Conversation, verbose: bool) -> None:
 
 def _answer(conversation: Conversation, line: str, verbose: bool, interactive: bool) -> None:
     try:
-        result = conversation.turn(line, _write)
+        result = conversation.turn(line, write)
+    except StdoutError:
+        raise
     except UserError as error:
         say(f"error: {error}")
         say("(the turn is forgotten; /reset starts anew)")
@@ -106,11 +108,12 @@ def _answer(conversation: Conversation, line: str, verbose: bool, interactive: b
             raise
         say("\n(stopped)")
         return
-    _write("\n")
+    write("\n")
     if result.finish_reason == "length":
         say("(cut at a limit)")
     if verbose:
-        reused = result.prompt_tokens - result.timings.prompt_n
+        read = result.timings.prompt_n
+        reused = result.prompt_tokens - read if read else 0  # -n 0 reads nothing
         say(f"reused   {reused} of {result.prompt_tokens} prompt tokens")
         say(report.statistics(result))
 
@@ -118,8 +121,11 @@ def _answer(conversation: Conversation, line: str, verbose: bool, interactive: b
 def _lines(interactive: bool) -> Iterator[str]:
     """Lines of stdin; at a terminal with a prompt, editing and history."""
     if not interactive:
-        for line in sys.stdin:
-            yield line.removesuffix("\n")
+        try:
+            for line in sys.stdin:
+                yield line.removesuffix("\n")
+        except UnicodeDecodeError as error:
+            raise PromptError(f"stdin cannot be read: {error}") from error
         return
     with suppress(ImportError):  # Windows has none
         import readline  # noqa: F401  # gives `input` editing and history
@@ -129,8 +135,3 @@ def _lines(interactive: bool) -> Iterator[str]:
         except EOFError:
             say("")
             return
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()

@@ -5,7 +5,6 @@ Nothing here imports torch: help must be quick.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from dataclasses import asdict, dataclass
@@ -15,11 +14,13 @@ from typing import Annotated
 
 import typer
 
+from draftwalk.cli import json_text
 from draftwalk.fetch import DEFAULT_CACHE
 from draftwalk.settings import Limits, Window
 
 DEFAULT_MODEL = "smollm2-135m"
 NO_DRAFTER = "none"
+_MOST_THREADS = 1024  # where thousands cannot be started, the process ends without a word
 
 
 class Dtype(StrEnum):
@@ -68,7 +69,8 @@ class PlaceOptions:
     ] = "cpu"
     dtype: Annotated[Dtype, typer.Option("--dtype", help="Type to compute in.")] = Dtype.FLOAT32
     threads: Annotated[
-        int | None, typer.Option("-t", "--threads", min=1, metavar="N", help="CPU threads.")
+        int | None,
+        typer.Option("-t", "--threads", min=1, max=_MOST_THREADS, metavar="N", help="CPU threads."),
     ] = None
 
 
@@ -252,8 +254,8 @@ class ChatOptions:
         if self.chat_template_kwargs is None:
             return {}
         try:
-            given = json.loads(self.chat_template_kwargs)
-        except json.JSONDecodeError as error:
+            given = json_text.parse(self.chat_template_kwargs)
+        except ValueError as error:
             raise typer.BadParameter(f"--chat-template-kwargs is no JSON: {error}") from None
         if not isinstance(given, dict):
             raise typer.BadParameter("--chat-template-kwargs must be a JSON object")
@@ -262,7 +264,7 @@ class ChatOptions:
 
 def _bias(text: str) -> tuple[int, float]:
     """llama.cpp's ID+BIAS or ID-BIAS."""
-    matched = re.fullmatch(r"(\d+)([+-].+)", text)
+    matched = re.fullmatch(r"(\d{1,20})([+-].+)", text)
     try:
         bias = float(matched[2]) if matched else math.nan
     except ValueError:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from rich.console import Console
 
@@ -12,7 +11,7 @@ from draftwalk.cli import report
 from draftwalk.cli.answer import Asked, Format, answer_many, answer_one
 from draftwalk.cli.prompts import Prompt
 from draftwalk.cli.show_draft import DraftPainter
-from draftwalk.cli.verb import say
+from draftwalk.cli.streams import say, write, write_json
 from draftwalk.engine import Engine
 from draftwalk.result import Result
 from draftwalk.step import Step
@@ -23,10 +22,12 @@ def print_text(
 ) -> bool:
     """Streams one answer; whether it ended well."""
     show: Callable[[Step], None] = _write
+    end: Callable[[], None] = _nothing
     if show_draft:
         painter = DraftPainter(engine.tokenizer, Console(highlight=False, emoji=False))
-        show = painter.paint
-        Console(stderr=True, highlight=False).print(painter.legend(), soft_wrap=True)
+        show, end = painter.paint, painter.finish
+        with suppress(OSError):
+            Console(stderr=True, highlight=False).print(painter.legend(), soft_wrap=True)
     shown: list[str] = []
 
     def on_step(step: Step) -> None:
@@ -37,8 +38,10 @@ def print_text(
         result = answer_one(engine, ids, asked, on_step)
     except BaseException:
         if "".join(shown):
+            end()
             _end_line(shown)
         raise
+    end()
     _end_line(shown)
     if not quiet:
         say(report.statistics(result))
@@ -48,7 +51,7 @@ def print_text(
 def print_json(engine: Engine, ids: Sequence[int], asked: Asked) -> bool:
     """One answer as an object; whether it ended well."""
     result = answer_one(engine, ids, asked)
-    _print_object({**report.result_json(result), **report.models_json(engine)})
+    write_json({**report.result_json(result), **report.models_json(engine)})
     return _told(result)
 
 
@@ -64,12 +67,12 @@ def print_batch(
     """Answers to many prompts, in their order; whether all ended well."""
     results = answer_many(engine, prompts, form, asked, parallel)
     if as_json:
-        _print_object({**report.batch_json(results), **report.models_json(engine)})
+        write_json({**report.batch_json(results), **report.models_json(engine)})
     well = True
     for number, (prompt, result) in enumerate(zip(prompts, results, strict=True), 1):
         taken_on = result.error is None or result.steps
         if taken_on and not as_json:
-            _print(f"[{number}] {prompt.title}\n{result.text}\n\n")
+            write(f"[{number}] {prompt.title}\n{result.text}\n\n")
         well &= _told(result, f"prompt {number}: ")
     if not quiet:
         say(report.batch_statistics(results))
@@ -85,18 +88,13 @@ def _told(result: Result, where: str = "") -> bool:
 
 def _end_line(shown: Sequence[str]) -> None:
     if not "".join(shown).endswith("\n"):
-        _print("\n")
+        write("\n")
+
+
+def _nothing() -> None:
+    """Nothing was kept back."""
 
 
 def _write(step: Step) -> None:
     if step.text:
-        _print(step.text)
-
-
-def _print_object(found: report.Json) -> None:
-    _print(json.dumps(found, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
+        write(step.text)

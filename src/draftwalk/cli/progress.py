@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
 from rich.progress import Progress as Bar
 
-from draftwalk.cli.verb import say
+from draftwalk.cli.streams import say
 from draftwalk.fetch import Progress
 
 

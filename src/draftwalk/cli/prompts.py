@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import typer
 
+from draftwalk.cli import json_text
 from draftwalk.errors import PromptError
 
 STDIN = "-"
@@ -38,7 +38,10 @@ def read_prompt(argument: str | None) -> Prompt:
         return Prompt(argument)
     if argument is None and sys.stdin.isatty():
         raise typer.BadParameter("give a prompt, pipe one in, or use --prompts FILE")
-    return Prompt(sys.stdin.read().removesuffix("\n"))
+    try:
+        return Prompt(sys.stdin.read().removesuffix("\n"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise PromptError(f"the prompt cannot be read from stdin: {error}") from error
 
 
 def read_prompts(file: Path) -> list[Prompt]:
@@ -62,8 +65,8 @@ def read_prompts(file: Path) -> list[Prompt]:
 
 def _of_json(line: str, where: str) -> Prompt:
     try:
-        entry = json.loads(line)
-    except json.JSONDecodeError as error:
+        entry = json_text.parse(line)
+    except ValueError as error:
         raise PromptError(f"{where} is no JSON: {error}") from None
     match entry:
         case {"messages": [*messages]} if messages:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
+from draftwalk.cli.streams import writing
 from draftwalk.prompt.tokenizer import Tokenizer
 from draftwalk.step import Step
 
@@ -23,7 +24,8 @@ _DECODER = codecs.getincrementaldecoder("utf-8")
 class DraftPainter:
     """Writes steps to a console.
 
-    A character whose bytes are several tokens belongs to the token that completes it.
+    A character whose bytes are several tokens belongs to the token that completes it; one that
+    none completes, to the last of them.
 
     Args:
         tokenizer: turns tokens into text; special tokens are shown.
@@ -35,6 +37,7 @@ class DraftPainter:
         self._console = console
         self._coloured = console.color_system is not None and not console.no_color
         self._decoder = _DECODER(errors="replace")
+        self._last = "bonus"  # kind of the last token
 
     def legend(self) -> Text:
         """What the marks mean."""
@@ -47,22 +50,34 @@ class DraftPainter:
 
     def paint(self, step: Step) -> None:
         """Writes what a step did."""
-        for kind, text in self._parts(step):
-            if text:
-                self._console.print(self._painted(kind, text), end="", soft_wrap=True)
-        self._console.file.flush()
+        with writing():
+            for kind, text in self._parts(step):
+                self._print(kind, text)
+            self._console.file.flush()
+
+    def finish(self) -> None:
+        """Writes what is left of a character that no token has completed."""
+        with writing():
+            self._print(self._last, self._decoder.decode(b"", final=True))
+            self._console.file.flush()
+
+    def _print(self, kind: str, text: str) -> None:
+        if text:
+            self._console.print(self._painted(kind, text), end="", soft_wrap=True)
 
     def _parts(self, step: Step) -> Iterator[tuple[str, str]]:
         kept, own = step.tokens[: step.accepted], step.tokens[step.accepted :]
         dropped = step.draft[step.accepted :]
-        yield "accepted", self._decode(kept)
+        yield "accepted", self._decode(kept, "accepted")
         yield (
             "rejected",
             self._tokenizer.decode(dropped, special=True).replace("\n", "\N{RETURN SYMBOL}"),
         )
-        yield "bonus", self._decode(own)
+        yield "bonus", self._decode(own, "bonus")
 
-    def _decode(self, tokens: tuple[int, ...]) -> str:
+    def _decode(self, tokens: tuple[int, ...], kind: str) -> str:
+        if tokens:
+            self._last = kind
         spelled = (self._tokenizer.token_bytes(token, special=True) for token in tokens)
         return self._decoder.decode(b"".join(spelled))
 

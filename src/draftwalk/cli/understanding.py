@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,8 +11,8 @@ from draftwalk.cli.drafter_facts import drafter_facts, is_drafter, pairing_facts
 from draftwalk.cli.facts import Facts, lines
 from draftwalk.cli.options import PlaceOptions, StoreOptions
 from draftwalk.cli.progress import downloading
+from draftwalk.cli.streams import say, write, write_json
 from draftwalk.cli.target_facts import target_facts
-from draftwalk.cli.verb import say
 from draftwalk.engine import Placement
 from draftwalk.errors import UserError
 from draftwalk.fetch import Store, resolve
@@ -83,7 +81,7 @@ def _pairing(target: Opened, drafter: Opened, placement: Placement) -> Facts:
 
 def _print(facts: dict[str, object], as_json: bool) -> None:
     if as_json:
-        sys.stdout.write(json.dumps(facts, ensure_ascii=False) + "\n")
+        write_json(facts)
         return
     files = facts.pop("files")
     assert isinstance(files, list)
@@ -91,4 +89,4 @@ def _print(facts: dict[str, object], as_json: bool) -> None:
     for name, block in facts.items():
         assert isinstance(block, dict)
         blocks.append([name.replace("_", " "), *lines(block, 2)])
-    sys.stdout.write("\n\n".join("\n".join(block) for block in blocks) + "\n")
+    write("\n\n".join("\n".join(block) for block in blocks) + "\n")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
-import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -14,6 +12,7 @@ from typing import Annotated, get_type_hints
 
 import typer
 
+from draftwalk.cli.streams import say
 from draftwalk.errors import UserError
 
 FAILED = 1
@@ -83,9 +82,7 @@ def reported(debug: bool) -> Iterator[None]:
         except KeyboardInterrupt:
             say("")
             raise typer.Exit(INTERRUPTED) from None
-        except BrokenPipeError:
-            # Whoever read the answer has enough. Nothing more may be flushed at exit either.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except BrokenPipeError:  # whoever read the answer has enough
             raise typer.Exit(FAILED) from None
         except UserError as error:
             _fail(str(error), debug)
@@ -96,15 +93,9 @@ def reported(debug: bool) -> Iterator[None]:
             _fail(f"{kind}: {error} (unexpected; --debug shows where)", debug)
 
 
-def say(text: str) -> None:
-    """A line for people: all but the answer itself goes to stderr."""
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
-
-
 def _fail(text: str, debug: bool) -> None:
     if debug:
-        traceback.print_exc()
+        say(traceback.format_exc().rstrip("\n"))
     say(f"error: {' '.join(text.split())}")
     raise typer.Exit(FAILED) from None
 

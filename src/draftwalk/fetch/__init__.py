@@ -29,6 +29,7 @@ __all__ = ["CATALOGUE", "DEFAULT_CACHE", "Entry", "Link", "Progress", "Store", "
 DEFAULT_CACHE = Path("~/.cache/draftwalk")
 
 _CHUNK = 1 << 20
+_LONGEST_SHOWN = 1000  # characters of a name in a message
 
 
 def _silent(_done: int, _total: int | None) -> None:
@@ -54,8 +55,19 @@ class Store:
     entries: Sequence[Entry] = CATALOGUE
 
     def path(self, entry: Entry) -> Path:
-        """Where a model's file is, or will be."""
-        return self.folder.expanduser() / entry.name / entry.file_name
+        """Where a model's file is, or will be.
+
+        Raises:
+            UserError: the folder begins with the home of somebody who has none.
+        """
+        try:
+            folder = self.folder.expanduser()
+        except RuntimeError:
+            raise UserError(
+                f"{self.folder} cannot be found: there is no such home folder",
+                "choose another folder with --cache-dir",
+            ) from None
+        return folder / entry.name / entry.file_name
 
     def fetch(self, entry: Entry) -> Path:
         """The model's file, downloaded if it is not there yet.
@@ -105,17 +117,25 @@ def resolve(model: str | Path, store: Store | None = None) -> Path:
         UserError: it is neither, or it cannot be fetched.
     """
     path = Path(model)
-    if path.exists():
-        return path
+    try:
+        if path.exists():
+            return path
+    except OSError as error:
+        raise UserError(f"{_short(str(model))} cannot be looked for: {error.strerror}") from None
     store = store or Store()
     for entry in store.entries:
         if entry.name == str(model):
             return store.fetch(entry)
     known = ", ".join(entry.name for entry in store.entries)
     raise UserError(
-        f"{str(model)!r} is no file or folder, and no model that is known by name",
+        f"{_short(str(model))} is no file or folder, and no model that is known by name",
         f"give a path, or one of: {known}",
     )
+
+
+def _short(name: str) -> str:
+    """A name for messages, its middle left out where it is very long."""
+    return repr(name if len(name) <= _LONGEST_SHOWN else f"{name[:80]}...{name[-80:]}")
 
 
 def _is_right(path: Path, entry: Entry) -> bool:

@@ -31,9 +31,9 @@ _SUFFIXES = r"'s|'t|'re|'ve|'m|'ll|'d"
 _ANY_CASE_SUFFIXES = "'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]"
 _SPACES = r"\s+(?!\S)|\s+"
 
-# What `\s*[\r\n]+` matches, the blanks up to the last newline, but never tried again: going back
-# over a run of millions of spaces one by one, Oniguruma gives up.
-_LINES = r"(?>(?>[^\S\r\n]*)[\r\n]+)+"
+# `\s*[\r\n]+` where there is a newline to find at all: going back over millions of blanks one by
+# one for it, Oniguruma gives up.
+_LINES = r"(?=(?>[^\S\r\n]*)[\r\n])\s*[\r\n]+"
 
 _GPT2 = rf"{_SUFFIXES}| ?{_L}+| ?{_N}+| ?{_OTHER}+|{_SPACES}"
 _LLAMA3, _QWEN2 = (

@@ -21,7 +21,7 @@ from draftwalk.prompt.vocabulary import Kind
 SHIELD = "\ufdd0"
 _DIGITS = [chr(code) for code in range(0xFDE0, 0xFDF0)]  # noncharacters too
 _MARK = re.compile(f"[{SHIELD}{''.join(_DIGITS)}]")
-_SHIELDED = re.compile(f"{SHIELD}[{''.join(_DIGITS)}]*")
+_SHIELDED = re.compile(f"{SHIELD}(?:[{''.join(_DIGITS)}]{{6}})?")
 _KEY = 4  # characters by which tokens are grouped, so that thousands of unused ones cost one look
 
 
@@ -55,9 +55,8 @@ class SpecialSplitter:
                     f"special token {index} is {text!r}: it has a noncharacter in it",
                     "no text can hold one; convert the model again",
                 )
-        self._letters = {
-            _numbered(tokens[i]): tokens[i] for i in self._control if _is_letter(tokens[i])
-        }
+        letters = [tokens[index] for index in self._control if _is_letter(tokens[index])]
+        self._letters = {_numbered(letter): letter for letter in letters}
         self._tokens = tokens
         self._keys = {text[:_KEY] for text, _ in self._ordered}
 

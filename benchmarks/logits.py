@@ -6,6 +6,7 @@ RECORDING is what `referee/llama_cpp_logits.py MODEL --full RECORDING.npz` wrote
 [n, V]. Prints mean and 99th percentile of the KL divergence, to stderr in words, to stdout as JSON.
 """
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -40,8 +41,13 @@ def logits_of(path: Path, ids: list[int]) -> torch.Tensor:
 
 def main() -> None:
     """Compares and reports."""
-    model, recording = (Path(argument) for argument in sys.argv[1:])
-    recorded = np.load(recording)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("recording", type=Path)
+    asked = parser.parse_args()
+    model, recorded = asked.model, np.load(asked.recording)
+    if "logits" not in recorded:
+        parser.error(f"{asked.recording} holds no logits: record them with --full")
     mine = logits_of(model, recorded["ids"].tolist()).double().log_softmax(-1)
     theirs = torch.from_numpy(recorded["logits"]).double().log_softmax(-1)
     width = min(mine.shape[1], theirs.shape[1])

@@ -35,6 +35,8 @@ SAMPLINGS = {"greedy": Sampling(), "seeded": Sampling(temperature=0.7, seed=SEED
 def prompts_of(folder: Path, suite: str, count: int) -> list[str]:
     """The first turns of a suite's first lines."""
     lines = (folder / f"{suite}.jsonl").read_text().splitlines()[:count]
+    if len(lines) < count:
+        print(f"{suite} has {len(lines)} prompts, not {count}", file=sys.stderr)
     return [json.loads(line)["turns"][0] for line in lines]
 
 

@@ -2,7 +2,7 @@
 
 Run in the referee environment: `python referee/quant_fixtures.py`. It rewrites
 `tests/fixtures/quant.npz`, which holds per format `NAME.blocks` (bytes) and `NAME.values` (the bits
-of the float32 results), and `NAME.source` and `NAME.packed` for formats that are written.
+of the float32 results), and `NAME.source` and `NAME.packed` for formats that gguf can write too.
 """
 
 from __future__ import annotations
@@ -15,17 +15,25 @@ from gguf.constants import GGML_QUANT_SIZES
 from gguf.quants import dequantize, quantize
 
 OUT = Path(__file__).parent.parent / "tests" / "fixtures" / "quant.npz"
-NAMES = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K")
-PACKED = ("F32", "F16", "BF16", "Q8_0")
+NAMES = (
+    *("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K"),
+    *("Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4"),
+)
+PACKED = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1")
 BLOCKS_WITHOUT_GROUPS = 96
 BLOCKS = 12
+EXTREMES = (0x00, 0x01, 0x02, 0x7B, 0x7F, 0x80, 0xFE, 0xFF)
 
 
 def random_blocks(name: str, rng: np.random.Generator) -> np.ndarray:
-    """Any bytes at all: scales may be huge, tiny, negative, infinite or NaN."""
+    """Any bytes at all, then each extreme byte throughout a block.
+
+    Scales may be huge, tiny, negative, infinite or NaN.
+    """
     block, size = GGML_QUANT_SIZES[GGMLQuantizationType[name]]
     count = BLOCKS_WITHOUT_GROUPS if block == 1 else BLOCKS
-    return rng.integers(0, 256, (count, size), dtype=np.uint8)
+    extremes = np.repeat(np.array(EXTREMES, dtype=np.uint8)[:, None], size, axis=1)
+    return np.concatenate([rng.integers(0, 256, (count, size), dtype=np.uint8), extremes])
 
 
 def random_values(rng: np.random.Generator) -> np.ndarray:

@@ -12,6 +12,7 @@ import chat_fixtures
 import drafters
 import llama_cpp_logits
 import model_files
+import quant_errors
 import quant_fixtures
 import targets
 import tokenizer_fixtures
@@ -30,6 +31,7 @@ def main() -> None:
         "gemma3": options.gemma3 or model_files.gemma3(ROOT / ".referee" / "models"),
     }
     quant_fixtures.main()
+    quant_errors.main()
     targets.main([])
     drafters.main([])
     for name, path in models.items():

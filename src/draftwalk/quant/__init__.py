@@ -22,6 +22,8 @@ from draftwalk import registry
 Blocks = NDArray[np.uint8]
 Values = NDArray[np.float32]
 
+_PACKED_AT_ONCE = 1 << 18  # values; bounds the temporaries of packing to some megabytes
+
 
 class Format(ABC):
     """One block format.
@@ -46,9 +48,21 @@ class Format(ABC):
 class PackingFormat(Format):
     """A format that can also be written."""
 
-    @abstractmethod
     def pack(self, values: Values) -> Blocks:
-        """[N, BLOCK] values to [N, BYTES] bytes."""
+        """[N, BLOCK] values to [N, BYTES] bytes, a part at a time to bound the temporaries.
+
+        Quantised formats are for finite values that fp16 scales reach; of others nothing is
+        promised but that K-quants make a block of NaN from a block with any that is not finite.
+        """
+        out = np.empty((len(values), self.BYTES), dtype=np.uint8)
+        step = max(1, _PACKED_AT_ONCE // self.BLOCK)
+        for start in range(0, len(values), step):
+            out[start : start + step] = self.pack_blocks(values[start : start + step])
+        return out
+
+    @abstractmethod
+    def pack_blocks(self, values: Values) -> Blocks:
+        """[N, BLOCK] values to [N, BYTES] bytes, all at once."""
 
 
 class IntegerFormat(Format):

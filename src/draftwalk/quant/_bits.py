@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from draftwalk.quant import Blocks, Values
 
 _NIBBLE_SHIFTS = np.array([[0], [4]], dtype=np.uint8)
+_PAIR_SHIFTS = np.array([[0], [2], [4], [6]], dtype=np.uint8)
 _BIT_SHIFTS = np.arange(8, dtype=np.uint8)
 
 
@@ -20,6 +21,18 @@ def nibbles(data: Blocks, run: int) -> Blocks:
     """Bytes to 4-bit values [N, 2 * bytes]: of every run first all low halves, then all high."""
     split = (data.reshape(len(data), -1, 1, run) >> _NIBBLE_SHIFTS) & np.uint8(0x0F)
     return split.reshape(len(data), -1)
+
+
+def pairs(data: Blocks, run: int) -> Blocks:
+    """Bytes to 2-bit values [N, 4 * bytes]: of every run first the lowest pair of all bytes."""
+    split = (data.reshape(len(data), -1, 1, run) >> _PAIR_SHIFTS) & np.uint8(3)
+    return split.reshape(len(data), -1)
+
+
+def bits_across(data: Blocks) -> Blocks:
+    """[N, 32] to [N, 256] of 0 and 1: bit g of byte j belongs to value 32 * g + j."""
+    bits = (data[:, None, :] >> _BIT_SHIFTS[:, None]) & np.uint8(1)
+    return bits.reshape(len(data), -1)
 
 
 def bit_plane(data: Blocks) -> Blocks:
@@ -43,7 +56,7 @@ def scales_and_minima(data: Blocks) -> tuple[Blocks, Blocks]:
     return scales, minima
 
 
-def scaled(values: NDArray[np.uint8] | NDArray[np.int8], scale: Values) -> Values:
+def scaled(values: NDArray[np.uint8] | NDArray[np.int8] | Values, scale: Values) -> Values:
     """[N, values] times [N, groups]: each scale for its run of values."""
-    grouped = values.reshape(*scale.shape, -1).astype(np.float32)
+    grouped = values.reshape(*scale.shape, -1).astype(np.float32, copy=False)
     return (scale[:, :, None] * grouped).reshape(len(values), -1)

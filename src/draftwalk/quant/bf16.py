@@ -19,7 +19,7 @@ class BF16(PackingFormat):
         """Widened, which is exact."""
         return (blocks.view("<u2").astype(np.uint32) << np.uint32(16)).view(np.float32)
 
-    def pack(self, values: Values) -> Blocks:
+    def pack_blocks(self, values: Values) -> Blocks:
         """Rounded to nearest even; a NaN stays one (made quiet)."""
         bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
         half_way = np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))

@@ -19,7 +19,7 @@ class F16(PackingFormat):
         """Widened, which is exact."""
         return blocks.view("<f2").astype(np.float32)
 
-    def pack(self, values: Values) -> Blocks:
+    def pack_blocks(self, values: Values) -> Blocks:
         """Rounded to nearest even; too large becomes infinite."""
         with np.errstate(over="ignore"):
             return np.ascontiguousarray(values.astype("<f2")).view(np.uint8)

@@ -19,7 +19,7 @@ class F32(PackingFormat):
         """The bytes as they are."""
         return blocks.view("<f4").astype(np.float32)
 
-    def pack(self, values: Values) -> Blocks:
+    def pack_blocks(self, values: Values) -> Blocks:
         """The floats' bytes."""
         return np.ascontiguousarray(values, dtype="<f4").view(np.uint8)
 

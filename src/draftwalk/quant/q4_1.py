@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from draftwalk.quant import Blocks, Format, Values
+from draftwalk.quant import Blocks, PackingFormat, Values
 from draftwalk.quant._bits import half, nibbles
+from draftwalk.quant._pack import codes_above, half_bytes, join_nibbles
 
 
-class Q4_1(Format):  # noqa: N801 - the format's own name
+class Q4_1(PackingFormat):  # noqa: N801 - the format's own name
     """scale, minimum (2 bytes each), 16 bytes of nibbles; value = scale * q + minimum."""
 
     NAME = "Q4_1"
@@ -19,6 +20,12 @@ class Q4_1(Format):  # noqa: N801 - the format's own name
     def unpack(self, blocks: Blocks) -> Values:
         """Product and sum, each rounded."""
         return half(blocks, 0) * nibbles(blocks[:, 4:], 16).astype(np.float32) + half(blocks, 2)
+
+    def pack_blocks(self, values: Values) -> Blocks:
+        """As ggml: the codes span the values from smallest to largest."""
+        scale, minimum, q = codes_above(values, 15)
+        parts = [half_bytes(scale), half_bytes(minimum), join_nibbles(q, 16)]
+        return np.concatenate(parts, axis=1)
 
 
 FORMATS = Q4_1()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from draftwalk.quant import Blocks, Format, Values
+from draftwalk.quant import Blocks, PackingFormat, Values
 from draftwalk.quant._bits import bit_plane, half, nibbles
+from draftwalk.quant._pack import codes_above, half_bytes, join_bit_plane, join_nibbles
 
 
-class Q5_1(Format):  # noqa: N801 - the format's own name
+class Q5_1(PackingFormat):  # noqa: N801 - the format's own name
     """scale, minimum (2 bytes each), 32 fifth bits (4 bytes), 16 bytes of nibbles.
 
     value = scale * q + minimum.
@@ -23,6 +24,13 @@ class Q5_1(Format):  # noqa: N801 - the format's own name
         """Product and sum, each rounded."""
         q = nibbles(blocks[:, 8:], 16) | (bit_plane(blocks[:, 4:8]) << np.uint8(4))
         return half(blocks, 0) * q.astype(np.float32) + half(blocks, 2)
+
+    def pack_blocks(self, values: Values) -> Blocks:
+        """As ggml: the codes span the values from smallest to largest."""
+        scale, minimum, q = codes_above(values, 31)
+        fifth = join_bit_plane(q >> np.uint8(4))
+        parts = [half_bytes(scale), half_bytes(minimum), fifth, join_nibbles(q, 16)]
+        return np.concatenate(parts, axis=1)
 
 
 FORMATS = Q5_1()

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from draftwalk.quant import Blocks, Format, Values
-from draftwalk.quant._bits import half, nibbles, scaled, scales_and_minima
+from draftwalk.quant import Blocks, PackingFormat, Values
+from draftwalk.quant._affine_search import affine_codes
+from draftwalk.quant._bits import bits_across, half, nibbles, scaled, scales_and_minima
+from draftwalk.quant._pack import (
+    half_bytes,
+    join_bits_across,
+    join_nibbles,
+    join_scales_and_minima,
+)
 
-_GROUP_BITS = np.arange(8, dtype=np.uint8)[:, None]
 
-
-class Q5_K(Format):  # noqa: N801 - the format's own name
+class Q5_K(PackingFormat):  # noqa: N801 - the format's own name
     """d, dmin (2 bytes each), 12 bytes of scales and minima, 32 of fifth bits, 128 of nibbles.
 
     Bit g of fifth-bit byte j belongs to value j of group g. Values as in Q4_K.
@@ -24,10 +29,17 @@ class Q5_K(Format):  # noqa: N801 - the format's own name
     def unpack(self, blocks: Blocks) -> Values:
         """Scale, product, minimum and difference, each rounded."""
         scales, minima = scales_and_minima(blocks[:, 4:16])
-        fifth = (blocks[:, None, 16:48] >> _GROUP_BITS) & np.uint8(1)
-        q = nibbles(blocks[:, 48:], 32) | (fifth.reshape(len(blocks), -1) << np.uint8(4))
+        q = nibbles(blocks[:, 48:], 32) | (bits_across(blocks[:, 16:48]) << np.uint8(4))
         product = scaled(q, half(blocks, 0) * scales.astype(np.float32))
         return product - np.repeat(half(blocks, 2) * minima.astype(np.float32), 32, axis=1)
+
+    def pack_blocks(self, values: Values) -> Blocks:
+        """Searched for the least sum of squared differences."""
+        found = affine_codes(values, 31)
+        integers = join_scales_and_minima(found.scales, found.minima)
+        units = [half_bytes(found.d), half_bytes(found.dmin)]
+        fifth = join_bits_across(found.q >> np.uint8(4))
+        return np.concatenate([*units, integers, fifth, join_nibbles(found.q, 32)], axis=1)
 
 
 FORMATS = Q5_K()

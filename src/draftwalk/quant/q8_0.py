@@ -6,6 +6,7 @@ import numpy as np
 
 from draftwalk.quant import Blocks, PackingFormat, Values
 from draftwalk.quant._bits import half
+from draftwalk.quant._pack import half_bytes, inverse
 
 
 class Q8_0(PackingFormat):  # noqa: N801 - the format's own name
@@ -20,17 +21,15 @@ class Q8_0(PackingFormat):  # noqa: N801 - the format's own name
         """One product per value."""
         return blocks[:, 2:].view(np.int8).astype(np.float32) * half(blocks, 0)
 
-    def pack(self, values: Values) -> Blocks:
+    def pack_blocks(self, values: Values) -> Blocks:
         """As ggml: scale = absmax / 127, integers by the unrounded scale, halves away from 0."""
         scale = np.abs(values).max(axis=1, keepdims=True) / np.float32(127)
-        inverse = np.divide(np.float32(1), scale, out=np.zeros_like(scale), where=scale != 0)
-        exact = values * inverse
+        exact = values * inverse(scale)
         size = np.abs(exact)
         whole = np.floor(size)
         whole += (size - whole) >= np.float32(0.5)
         integers = np.copysign(whole, exact).astype(np.int8)
-        stored = scale.astype("<f2").view(np.uint8)
-        return np.concatenate([stored, integers.view(np.uint8)], axis=1)
+        return np.concatenate([half_bytes(scale), integers.view(np.uint8)], axis=1)
 
 
 FORMATS = Q8_0()

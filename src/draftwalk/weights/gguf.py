@@ -7,17 +7,15 @@ endian. What is wrong with a file is told in one line that names the file and th
 from __future__ import annotations
 
 import math
-import mmap
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
 
 from draftwalk.errors import CheckpointError
 from draftwalk.quant import Format, formats
 from draftwalk.weights.ggml_types import type_name
 from draftwalk.weights.gguf_values import Cursor, Value, ValueType
+from draftwalk.weights.mapped import MappedFile
 from draftwalk.weights.tensor import RawTensor
 
 MAGIC = b"GGUF"
@@ -45,14 +43,14 @@ class GgufFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         mapped = _map(path)
-        cursor = Cursor(mapped, path.name, len(MAGIC))
+        cursor = Cursor(mapped.memory, path.name, len(MAGIC))
         self.version = _version(cursor)
         tensor_count = cursor.count("the number of tensors", _LEAST_TENSOR_BYTES, _MOST_TENSORS)
         key_count = cursor.count("the number of metadata keys", _LEAST_KEY_BYTES, _MOST_KEYS)
         self.metadata, alignment = _read_metadata(cursor, key_count)
         entries = _read_entries(cursor, tensor_count, alignment)
         start = -(-cursor.position // alignment) * alignment
-        self.tensors = _place(entries, np.frombuffer(mapped, np.uint8), start, cursor)
+        self.tensors = _place(entries, mapped, start, cursor)
 
     @property
     def name(self) -> str:
@@ -78,7 +76,7 @@ class GgufFile:
 _Entry = tuple[str, tuple[int, ...], Format, int]
 
 
-def _map(path: Path) -> mmap.mmap:
+def _map(path: Path) -> MappedFile:
     try:
         with path.open("rb") as file:
             head = file.read(_HEADER)
@@ -86,7 +84,7 @@ def _map(path: Path) -> mmap.mmap:
                 raise CheckpointError(f"{path.name} is not a GGUF file", _guess(head))
             if len(head) < _HEADER:
                 raise CheckpointError(f"{path.name}: the file ends inside its header")
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            return MappedFile.of(file)
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
 
@@ -160,7 +158,7 @@ def _read_entries(cursor: Cursor, count: int, alignment: int) -> list[_Entry]:
 
 
 def _place(
-    entries: list[_Entry], data: NDArray[np.uint8], start: int, cursor: Cursor
+    entries: list[_Entry], file: MappedFile, start: int, cursor: Cursor
 ) -> dict[str, RawTensor]:
     tensors: dict[str, RawTensor] = {}
     spans: list[tuple[int, int, str]] = []
@@ -169,12 +167,12 @@ def _place(
         if size == 0:
             cursor.fail(f"tensor {name} has no elements: shape {list(shape)}")
         first, end = start + offset, start + offset + size
-        if end > len(data):
+        if end > len(file.data):
             cursor.fail(
-                f"tensor {name} ends at byte {end}, the file has {len(data)}",
+                f"tensor {name} ends at byte {end}, the file has {len(file.data)}",
                 "it is truncated or damaged",
             )
-        tensors[name] = RawTensor(name, shape, format_, data[first:end])
+        tensors[name] = RawTensor(name, shape, format_, file.data[first:end], file)
         spans.append((first, end, name))
     spans.sort()
     for (_, end, name), (first, _, following) in pairwise(spans):

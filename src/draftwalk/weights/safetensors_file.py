@@ -7,17 +7,15 @@ their type, and errors name the file and the tensor.
 from __future__ import annotations
 
 import math
-import mmap
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
 
 from draftwalk.errors import CheckpointError
 from draftwalk.quant import Format, formats_by_name
 from draftwalk.weights.fields import INDEXES, MAPPING, TEXT, Fields
 from draftwalk.weights.json_file import parse_json_object
+from draftwalk.weights.mapped import MappedFile
 from draftwalk.weights.tensor import RawTensor
 
 _LENGTH_BYTES = 8
@@ -31,7 +29,8 @@ def read_safetensors(path: Path) -> dict[str, RawTensor]:
     Raises:
         CheckpointError: the file is damaged, or has a tensor of a type that is not implemented.
     """
-    data = _map(path)
+    file = _map(path)
+    data = file.data
     length = int.from_bytes(data[:_LENGTH_BYTES].tobytes(), "little")
     if length > min(len(data) - _LENGTH_BYTES, _MOST_HEADER_BYTES):
         raise CheckpointError(
@@ -41,22 +40,23 @@ def read_safetensors(path: Path) -> dict[str, RawTensor]:
     start = _LENGTH_BYTES + length
     header = parse_json_object(data[_LENGTH_BYTES:start].tobytes(), f"the header of {path.name}")
     header.pop("__metadata__", None)
-    return _tensors(header, data[start:], path.name)
+    return _tensors(header, file, start, path.name)
 
 
-def _map(path: Path) -> NDArray[np.uint8]:
+def _map(path: Path) -> MappedFile:
     try:
         with path.open("rb") as file:
             if len(file.read(_LENGTH_BYTES)) < _LENGTH_BYTES:
                 raise CheckpointError(f"{path.name} is too short to be a safetensors file")
-            return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+            return MappedFile.of(file)
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _tensors(
-    header: Mapping[str, object], data: NDArray[np.uint8], where: str
+    header: Mapping[str, object], file: MappedFile, start: int, where: str
 ) -> dict[str, RawTensor]:
+    data = file.data[start:]
     entries = sorted(
         (_entry(name, Fields(header, where).need(name, MAPPING), where) for name in header),
         key=lambda entry: entry[3:],
@@ -75,7 +75,7 @@ def _tensors(
                 f"{where}: tensor {name} of shape {list(shape)} and type {format_.NAME}"
                 f" has {end - first} bytes"
             )
-        tensors[name] = RawTensor(name, shape, format_, data[first:end])
+        tensors[name] = RawTensor(name, shape, format_, data[first:end], file)
         expected = end
     if expected != len(data):
         raise CheckpointError(f"{where}: {len(data) - expected} bytes belong to no tensor")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from draftwalk.errors import CheckpointError
 from draftwalk.quant import Format, IntegerFormat, PackingFormat
+from draftwalk.weights.mapped import MappedFile
 
 _BLOCKS_AT_ONCE = 1 << 18  # values; keeps the temporaries of unpacking in cache
 
@@ -23,12 +24,14 @@ class RawTensor:
         shape: rows first, as torch prints it; `()` is one value.
         format: how the bytes are packed. Blocks never cross rows of the last dimension.
         data: flat bytes, usually a read-only view of the mapped file.
+        file: that file, if the bytes are a view of one.
     """
 
     name: str
     shape: tuple[int, ...]
     format: Format
     data: NDArray[np.uint8]
+    file: MappedFile | None = None
 
     @property
     def size(self) -> int:
@@ -66,6 +69,11 @@ class RawTensor:
             )
         return self.format.integers(self.blocks).reshape(self.shape)
 
+    def forget(self) -> None:
+        """Says that the bytes have been taken: a mapped file's need not stay in memory."""
+        if self.file is not None:
+            self.file.forget(self.data)
+
 
 def permute_rows(raw: RawTensor, order: NDArray[np.intp]) -> RawTensor:
     """The rows `order` of the first dimension, copied without unpacking.
@@ -75,7 +83,7 @@ def permute_rows(raw: RawTensor, order: NDArray[np.intp]) -> RawTensor:
     rows = raw.shape[0]
     assert len(raw.shape) > 1 or raw.format.BLOCK == 1, "rows of this tensor share blocks"
     data = raw.data.reshape(rows, -1)[order].reshape(-1)
-    return replace(raw, shape=(len(order), *raw.shape[1:]), data=data)
+    return replace(raw, shape=(len(order), *raw.shape[1:]), data=data, file=None)
 
 
 def pack_tensor(name: str, values: NDArray[np.float32], format_: PackingFormat) -> RawTensor:

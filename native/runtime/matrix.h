@@ -1,0 +1,42 @@
+// Weight matrices: packed from a file's bytes, or left as they are stored for looking rows up.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "program.h"
+
+namespace draftwalk {
+
+// Names are those of `Layout`. Unknown ones, and sizes that a layout cannot have, throw.
+Layout layout_of(const std::string& name);
+const char* layout_name(Layout layout);
+int64_t packed_bytes(const std::string& layout, int64_t outputs, int64_t inputs);
+
+class PackedMatrix {
+public:
+    // Copies rows of blocks at address `source` into tiles, on all threads.
+    static std::shared_ptr<PackedMatrix> pack(const std::shared_ptr<Runtime>& runtime,
+                                              const std::string& layout, uint64_t source,
+                                              int64_t outputs, int64_t inputs);
+    // Looks at the rows where they are; whoever owns the memory must outlive the matrix.
+    static std::shared_ptr<PackedMatrix> stored(const std::string& layout, uint64_t source,
+                                                int64_t outputs, int64_t inputs);
+    ~PackedMatrix();
+    PackedMatrix(const PackedMatrix&) = delete;
+    PackedMatrix& operator=(const PackedMatrix&) = delete;
+
+    const Matrix& view() const { return view_; }
+    int64_t bytes() const { return bytes_; }
+
+private:
+    explicit PackedMatrix(const Matrix& view, void* owned, int64_t bytes)
+        : view_(view), owned_(owned), bytes_(bytes) {}
+
+    Matrix view_;
+    void* owned_;  // null if not ours
+    int64_t bytes_;
+};
+
+}  // namespace draftwalk

@@ -11,7 +11,13 @@ PROMPT ?= Explain in a few sentences why the sky is blue.
 WORKERS ?= 2
 
 BIN := .venv/bin
+ENVIRONMENT := .venv/.environment
 READY := .venv/.ready
+KERNELS := $(shell find native -name '*.cpp' -o -name '*.h' -o -name CMakeLists.txt)
+# What building the extension takes besides a C++ compiler, and where the compiled parts stay. Where
+# there is no compiler: make BUILD="-C wheel.cmake=false" (everything then runs on torch).
+TOOLS := "scikit-build-core>=0.10" "nanobind>=2" cmake ninja
+BUILD ?= -C build-dir=build/{wheel_tag}
 REFEREE_READY := .referee/.ready
 
 .PHONY: demo test lint referee
@@ -30,10 +36,15 @@ lint: $(READY)
 referee: $(REFEREE_READY)
 	PYTHONPATH=src:tests .referee/bin/python referee/run.py
 
-$(READY): pyproject.toml
+$(ENVIRONMENT): pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet "$(TORCH)"
-	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet "$(TORCH)" $(TOOLS)
+	touch $@
+
+# Without isolation the compiled parts are used again: a changed kernel takes seconds.
+$(READY): $(ENVIRONMENT) $(KERNELS)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --no-build-isolation \
+		$(BUILD) --editable ".[dev]"
 	touch $@
 
 $(REFEREE_READY): referee/requirements.txt referee/requirements-nodeps.txt

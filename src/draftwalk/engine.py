@@ -25,7 +25,9 @@ from draftwalk.errors import PromptError, UserError
 from draftwalk.fetch import resolve
 from draftwalk.loop import CHUNK, Loop
 from draftwalk.models import open_model
-from draftwalk.ops.torch import TorchOperations
+from draftwalk.ops import Operations
+from draftwalk.ops.choice import BackEnd, open_operations
+from draftwalk.ops.memory import KVType
 from draftwalk.prompt.chat import ChatTemplate
 from draftwalk.prompt.from_folder import tokenizer_from_folder
 from draftwalk.prompt.from_gguf import tokenizer_from_gguf
@@ -46,12 +48,34 @@ PARALLEL = 16  # prompts that are answered at a time
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where and in which type models compute, and how much context they are prepared for."""
+    """Where and in which type models compute, and how much context they are prepared for.
+
+    Attributes:
+        device: "cpu", "cuda" and so on.
+        dtype: type of activations.
+        context: most tokens of a text.
+        chunk: prompt rows in one pass.
+        back_end: "auto" is the native one wherever it can be.
+        threads: of the native back end; as many as there are physical cores by default.
+        kv: how the native back end stores K/V.
+    """
 
     device: str = "cpu"
     dtype: torch.dtype = torch.float32
     context: int = DEFAULT_CONTEXT
     chunk: int = CHUNK
+    back_end: BackEnd = "auto"
+    threads: int | None = None
+    kv: KVType = "f16"
+
+    def open(self) -> Operations:
+        """The back end.
+
+        Raises:
+            UserError: it cannot be used here.
+        """
+        device = find_device(self.device)
+        return open_operations(device, self.dtype, self.back_end, self.threads, self.kv)
 
 
 class Engine:
@@ -312,7 +336,7 @@ def load(
         UserError: a file that is damaged or not implemented, or a pair that does not fit.
     """
     placement = placement or Placement()
-    ops = TorchOperations(_device(placement.device), placement.dtype)
+    ops = placement.open()
     checkpoint = open_model(resolve(target))
     model = build_target(checkpoint, ops, placement.context)
     if plain:
@@ -326,7 +350,12 @@ def load(
     return Engine(checkpoint, model, built, placement, found)
 
 
-def _device(name: str) -> torch.device:
+def find_device(name: str) -> torch.device:
+    """A device by torch's name for it.
+
+    Raises:
+        UserError: there is none, or it computes nothing.
+    """
     try:
         device = torch.empty(0, device=name).device
         if device.type == "meta":

@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Generic
 
-from torch import Tensor
-
 from draftwalk.draft import Draft, Drafter, DraftRequest
 from draftwalk.errors import UserError
 from draftwalk.rows import Rows, Rowset
@@ -20,7 +18,7 @@ from draftwalk.sequence import Request, Sequence
 from draftwalk.state import pass_over
 from draftwalk.step import Step, StepTimes
 from draftwalk.target import StateT, Target
-from draftwalk.verify.distribution import supports
+from draftwalk.verify.logits import Logits
 from draftwalk.verify.verdict import Verdict, coupled, rejection
 from draftwalk.verify.window import verified
 
@@ -66,14 +64,14 @@ class _Work:
         assert self.pending == 1, "only a sequence whose prompt is read drafts"
         return Rowset(s.slot, [*tokens, *self.draft.tokens], s.processed, "all")
 
-    def judge(self, logits: Tensor) -> Verdict:
+    def judge(self, logits: Logits) -> Verdict:
         """Which drafted tokens stand, and the token after them; changes nothing."""
         s, draft = self.sequence, self.draft
         sampling, position = s.request.sampling, len(s.tokens)
-        p = supports(logits, sampling, s.tokens, draft.tokens)
+        rows = logits.rows(sampling, s.tokens, draft.tokens)
         if sampling.rule == "coupled":
-            return coupled(p, draft.tokens, s.noise, position)
-        return rejection(p, draft.tokens, draft.q, s.noise, position)
+            return coupled(rows, draft.tokens, s.noise, position)
+        return rejection(rows, draft.tokens, draft.q, s.noise, position)
 
     def grow(self, verdict: Verdict | None) -> _Gain:
         """Appends the verdict's tokens to the text, up to where it ends.
@@ -178,6 +176,10 @@ class Loop(Generic[StateT]):
         A pass that fails leaves every sequence as it was. A failure after it, when texts have grown
         already, ends the sequences it was working on.
         """
+        with self.target.ops.alone():
+            self._step()
+
+    def _step(self) -> None:
         now = self.target.ops.now
         times = [now()]
         work = self._plan(self._draft())
@@ -188,7 +190,7 @@ class Loop(Generic[StateT]):
             with pass_over(self.state, rows) as kept:
                 out = self.target.forward(rows, self.state, self.drafter.taps)
                 times.append(now())
-                verdicts = _judge(work, out.logits)
+                verdicts = _judge(work, Logits.of(out.logits, out.greatest))
                 times.append(now())
                 grown = True
                 gains = [part.grow(verdict) for part, verdict in zip(work, verdicts, strict=True)]
@@ -286,12 +288,12 @@ class Loop(Generic[StateT]):
         return cut
 
 
-def _judge(work: list[_Work], logits: Tensor) -> list[Verdict | None]:
-    """A verdict for each sequence that has logits [W, V] in the pass."""
+def _judge(work: list[_Work], logits: Logits) -> list[Verdict | None]:
+    """A verdict for each sequence that has logits in the pass."""
     verdicts: list[Verdict | None] = []
     first = 0
     for part in work:
         rows = len(part.draft.tokens) + 1 if part.complete else 0
-        verdicts.append(part.judge(logits[first : first + rows]) if rows else None)
+        verdicts.append(part.judge(logits.part(first, first + rows)) if rows else None)
         first += rows
     return verdicts

@@ -10,10 +10,11 @@ back).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -58,34 +59,89 @@ class Span:
         return self.stop - self.start
 
 
+@dataclass(slots=True)
+class Table:
+    """Whole numbers on the host; on the device as well, once somebody asks for them there.
+
+    A back end that takes them from the host spares itself a tensor for every pass.
+
+    Attributes:
+        numbers: on the host.
+        device: where the tensor will be.
+    """
+
+    numbers: Sequence[int]
+    device: torch.device
+    _tensor: Tensor | None = None
+
+    @staticmethod
+    def viewing(tensor: Tensor) -> Table:
+        """Numbers that are known on the device only."""
+        return Table((), tensor.device, tensor)
+
+    @property
+    def tensor(self) -> Tensor:
+        """int64."""
+        if self._tensor is None:
+            # numpy reads a list several times as fast as torch does.
+            self._tensor = torch.from_numpy(np.array(self.numbers, np.int64)).to(self.device)
+        return self._tensor
+
+
 @dataclass(frozen=True, slots=True)
 class Rows:
     """The rows of one pass, T in all, W of them with logits.
 
     Attributes:
         spans: the sequences' rows, in order, on the host.
-        tokens: [T] int64, token ids; `-1 - e` is row `e` of `embeddings`.
-        sequences: [T] int64, slot of each row's sequence.
-        places: [T] int64, index of the row's K/V in its sequence.
-        positions: [P, T] int64, rope positions, one plane (four for M-RoPE).
-        parents: [T] int64, the row before it in its span, -1 for the first.
-        wanted: [W] int64, rows whose logits are wanted, ascending.
+        shape: T, P and W.
+        table: all columns one after the other, as the properties name them; then every span's
+            sequence, start, stop and context.
         embeddings: [E, H] rows that replace token embeddings, if any.
     """
 
     spans: tuple[Span, ...]
-    tokens: Tensor
-    sequences: Tensor
-    places: Tensor
-    positions: Tensor
-    parents: Tensor
-    wanted: Tensor
-    embeddings: Tensor | None = field(default=None)
+    shape: tuple[int, int, int]
+    table: Table
+    embeddings: Tensor | None = None
 
     @property
     def size(self) -> int:
         """Number of rows, T."""
-        return self.spans[-1].stop if self.spans else 0
+        return self.shape[0]
+
+    @property
+    def tokens(self) -> Tensor:
+        """[T] token ids; `-1 - e` is row `e` of `embeddings`."""
+        return self.table.tensor[: self.size]
+
+    @property
+    def sequences(self) -> Tensor:
+        """[T] slot of each row's sequence."""
+        return self.table.tensor[self.size : 2 * self.size]
+
+    @property
+    def places(self) -> Tensor:
+        """[T] index of the row's K/V in its sequence."""
+        return self.table.tensor[2 * self.size : 3 * self.size]
+
+    @property
+    def parents(self) -> Tensor:
+        """[T] the row before it in its span, -1 for the first."""
+        return self.table.tensor[3 * self.size : 4 * self.size]
+
+    @property
+    def positions(self) -> Tensor:
+        """[P, T] rope positions, one plane (four for M-RoPE)."""
+        T, P, _ = self.shape
+        return self.table.tensor[4 * T : (4 + P) * T].view(P, T)
+
+    @property
+    def wanted(self) -> Tensor:
+        """[W] rows whose logits are wanted, ascending."""
+        T, P, W = self.shape
+        start = (4 + P) * T
+        return self.table.tensor[start : start + W]
 
     @staticmethod
     def lay_out(
@@ -99,35 +155,45 @@ class Rows:
             embeddings: [E, H] rows that negative token ids refer to.
         """
         spans: list[Span] = []
-        columns: list[tuple[int, int, int, int]] = []
-        planes: list[list[int]] = []
+        tokens: list[int] = []
+        sequences: list[int] = []
+        places: list[int] = []
+        parents: list[int] = []
         wanted: list[int] = []
+        planes: list[list[int]] = []
+        ends: list[int] = []
         for rowset in rowsets:
-            start, size = len(columns), len(rowset.tokens)
+            start, size = len(tokens), len(rowset.tokens)
+            stop = start + size
             assert size > 0, "a sequence without rows has no place in a pass"
-            spans.append(Span(rowset.sequence, start, start + size, rowset.context))
-            places = range(rowset.context, rowset.context + size)
-            parents = range(-1, size - 1) if rowset.parents is None else rowset.parents
-            for token, place, parent in zip(rowset.tokens, places, parents, strict=True):
-                before = start + parent if parent >= 0 else -1
-                columns.append((token, rowset.sequence, place, before))
-            positions = (places,) if rowset.positions is None else rowset.positions
+            spans.append(Span(rowset.sequence, start, stop, rowset.context))
+            ends += (rowset.sequence, start, stop, rowset.context)
+            tokens += rowset.tokens
+            sequences += [rowset.sequence] * size
+            own = range(rowset.context, rowset.context + size)
+            places += own
+            parents += _parents(rowset, start)
+            positions = (own,) if rowset.positions is None else rowset.positions
             planes = planes or [[] for _ in positions]
             for plane, part in zip(planes, positions, strict=True):
-                plane.extend(part)
-            wanted.extend(range(*_WANTED[rowset.wanted](start, start + size)))
+                assert len(part) == size, "every row has a position"
+                plane += part
+            wanted += range(*_WANTED[rowset.wanted](start, stop))
         assert len({span.sequence for span in spans}) == len(spans), "a sequence stands in one span"
-        table = torch.tensor(columns, dtype=torch.int64).reshape(-1, 4).T.contiguous().to(device)
-        return Rows(
-            spans=tuple(spans),
-            tokens=table[0],
-            sequences=table[1],
-            places=table[2],
-            parents=table[3],
-            positions=torch.tensor(planes, dtype=torch.int64, device=device),
-            wanted=torch.tensor(wanted, dtype=torch.int64, device=device),
-            embeddings=embeddings,
-        )
+        numbers = tokens + sequences + places + parents
+        for plane in planes:
+            numbers += plane
+        shape = (len(tokens), len(planes), len(wanted))
+        return Rows(tuple(spans), shape, Table(numbers + wanted + ends, device), embeddings)
+
+
+def _parents(rowset: Rowset, start: int) -> Iterable[int]:
+    """The row before each of an entry's rows, counted in the pass."""
+    size = len(rowset.tokens)
+    if rowset.parents is None:
+        return (-1, *range(start, start + size - 1))
+    assert len(rowset.parents) == size, "every row has a parent"
+    return [start + parent if parent >= 0 else -1 for parent in rowset.parents]
 
 
 _WANTED: Mapping[Wanted, Callable[[int, int], tuple[int, int]]] = {

@@ -90,6 +90,11 @@ class Sampling:
         neutral = self.repeat_penalty == 1 and not self.presence_penalty
         return self.repeat_last_n != 0 and not (neutral and not self.frequency_penalty)
 
+    @property
+    def plain(self) -> bool:
+        """Whether logits stay as they are until the temperature."""
+        return not self.logit_bias and not self.penalised
+
 
 @dataclass(frozen=True)
 class Limits:

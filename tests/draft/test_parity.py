@@ -139,8 +139,10 @@ def test_path_and_q_of_dflash(name: str) -> None:
         for s, draft in enumerate(drafts):
             assert draft.tokens == tuple(case.value(s, turn, "path").tolist())
         for j, given in enumerate(case.case["samplings"]):
-            drafts = case.drafter.propose(case.requests(turn, Sampling(**given)), rows)
+            sampling = Sampling(**given, rule="rejection")
+            drafts = case.drafter.propose(case.requests(turn, sampling), rows)
             for s, draft in enumerate(drafts):
+                assert len(draft.q) == rows - 1
                 dense = torch.zeros_like(case.value(s, turn, f"q{j}"), dtype=torch.float64)
                 for n, support in enumerate(draft.q):
                     dense[n, support.ids] = support.p

@@ -82,7 +82,7 @@ class Poisoned:
         bad = (rows.sequences == self.slot) & (rows.places >= self.place)
         out.features[bad] = self.value
         out.logits[bad[rows.wanted]] = self.value
-        return out
+        return PassOutput(out.logits, out.features, self.ops.argmax(out.logits))
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ class OneBadToken:
     def forward(self, rows: Rows, state, taps: tuple[int, ...]) -> PassOutput:
         out = self._model.forward(rows, state, taps)
         out.logits[rows.tokens[rows.wanted] == self.token] = torch.nan
-        return out
+        return PassOutput(out.logits, out.features, self.ops.argmax(out.logits))
 
 
 @pytest.mark.parametrize("rule", ["coupled", "rejection"])

@@ -106,12 +106,15 @@ def walk(request: DraftRequest, belief: Callable[[int], Table]) -> Draft:
     """An honest draft: drawn from q, which `belief` picks for each place."""
     tokens: list[int] = []
     q: list[Support] = []
+    sure: list[float] = []
     for n in range(request.limit):
         history = [*request.history, *tokens]
-        q.append(belief(len(history)).support(request, history))
-        tokens.append(choose(q[-1], request, n))
-    sure = tuple(one.probability(token) for one, token in zip(q, tokens, strict=True))
-    return Draft(tuple(tokens), tuple(q), sure)
+        support = belief(len(history)).support(request, history)
+        token = choose(support, request, q, n)
+        assert token is not None
+        tokens.append(token)
+        sure.append(support.probability(token))
+    return Draft(tuple(tokens), tuple(q), tuple(sure))
 
 
 def honest(request: DraftRequest) -> Draft:

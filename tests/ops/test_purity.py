@@ -70,6 +70,9 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     """A watch that knows the row table and the states, which are no part of a forward."""
     one = Watch()
     monkeypatch.setattr(Rows, "lay_out", staticmethod(one.around(Rows.lay_out)))
+    for name, value in vars(Rows).items():
+        if isinstance(value, property) and value.fget is not None:
+            monkeypatch.setattr(Rows, name, property(one.around(value.fget)))
     for name in ("begin", "commit"):
         monkeypatch.setattr(PagedKV, name, one.around(vars(PagedKV)[name]))
     return one

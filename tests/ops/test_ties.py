@@ -40,4 +40,4 @@ def test_argmax_of_many_equal_values() -> None:
     rows = [[float(rng.randrange(levels)) for _ in range(V)] for levels in (1, 2, 3, 5, 100) * 3]
     rows.append([-0.0, 0.0, -0.0])
     rows[-1] += [-1.0] * (V - 3)
-    assert DOUBLE.argmax(torch.tensor(rows)).tolist() == [ranked(row)[0] for row in rows]
+    assert DOUBLE.argmax(torch.tensor(rows))[1].tolist() == [ranked(row)[0] for row in rows]

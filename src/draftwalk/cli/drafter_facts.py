@@ -35,7 +35,7 @@ def drafter_facts(checkpoint: Checkpoint, placement: Placement) -> Facts:
         UserError: it cannot be used.
     """
     config = read_config(checkpoint)
-    ops = Sizing(placement.dtype)
+    ops = Sizing(placement)
     shape = (config.sizes.vocabulary, config.sizes.width)
     table = DenseMatrix(torch.empty(shape, dtype=placement.dtype, device=META))
     tables, depth = SharedTables(table, table), max(config.taps) + 1
@@ -56,7 +56,7 @@ def drafter_facts(checkpoint: Checkpoint, placement: Placement) -> Facts:
         "vocabulary": config.sizes.vocabulary,
         "own_embedding": "embed_tokens.weight" in checkpoint.tensors,
         "own_head": "lm_head.weight" in checkpoint.tensors,
-        **_selector(checkpoint, config, placement),
+        **_selector(checkpoint, config, ops),
         "stored": stored(checkpoint.tensors.values()),
         "memory": {
             "dtype": str(placement.dtype).removeprefix("torch."),
@@ -73,7 +73,7 @@ def pairing_facts(target: Checkpoint, drafter: Checkpoint, placement: Placement)
     Raises:
         UserError: they do not.
     """
-    ops = Sizing(placement.dtype)
+    ops = Sizing(placement)
     decoder = build_target(target, ops, placement.context)
     config = read_config(drafter)
     build_drafter(drafter, ops, decoder.tables, decoder.depth, decoder.context)
@@ -100,16 +100,19 @@ def _windows(config: DrafterConfig) -> Facts:
     return {kind: f"in {layers} layers" for kind, layers in kinds.items()}
 
 
-def _selector(checkpoint: Checkpoint, config: DrafterConfig, placement: Placement) -> Facts:
+def _selector(checkpoint: Checkpoint, config: DrafterConfig, ops: Sizing) -> Facts:
     """The selector: what was learned, what the file stores, what is read in a step, apart."""
     selector = config.selector
     if selector is None:
         return {}
-    raw = [raw for name, raw in checkpoint.tensors.items() if name.startswith(_SELECTOR)]
-    rank, width, itemsize = selector.rank, config.sizes.width, placement.dtype.itemsize
-    factored = f"{_SELECTOR}predecessor_factor" in checkpoint.tensors
-    values = sum(one.size for one in raw)
-    gate, tables = rank * width, 2 * config.sizes.vocabulary * rank
+    tensors = checkpoint.tensors
+    raw = {name: one for name, one in tensors.items() if name.startswith(_SELECTOR)}
+    rank, vocabulary = selector.rank, config.sizes.vocabulary
+    factored = f"{_SELECTOR}predecessor_factor" in raw
+    gate = ops.bytes_of(raw[f"{_SELECTOR}hidden_projection.weight"])
+    # Factors are multiplied out at load, in the type of activations.
+    made = vocabulary * rank * ops.dtype.itemsize
+    tables = 2 * made if factored else sum(map(ops.bytes_of, raw.values())) - gate
     drafted = config.block - 1
     read_rows = selector.candidates * drafted + selector.candidates * (drafted - 1) + 1
     return {
@@ -118,10 +121,10 @@ def _selector(checkpoint: Checkpoint, config: DrafterConfig, placement: Placemen
             "candidates": selector.candidates,
             "rank": rank,
             "tables": "factors of the target's embedding" if factored else "whole",
-            "learned_values": values,
-            "table_values": tables,
-            "stored_bytes": sum(one.bytes for one in raw),
-            "resident_bytes": (gate + tables) * itemsize,
-            "read_per_step_bytes": (gate + read_rows * rank) * itemsize,
+            "learned_values": sum(one.size for one in raw.values()),
+            "table_values": 2 * vocabulary * rank,
+            "stored_bytes": sum(one.bytes for one in raw.values()),
+            "resident_bytes": gate + tables,
+            "read_per_step_bytes": gate + read_rows * tables // (2 * vocabulary),
         },
     }

@@ -23,7 +23,14 @@ def placement(options: PlaceOptions) -> Placement:
         "float16": torch.float16,
     }[options.dtype.value]
     context = DEFAULT_CONTEXT if options.ctx_size is None else options.ctx_size or _MOST
-    return Placement(options.device, dtype, context)
+    return Placement(
+        options.device,
+        dtype,
+        context,
+        back_end=options.backend.value,
+        threads=options.threads,
+        kv=options.kv_type.value,
+    )
 
 
 def open_engine(models: ModelOptions, place: PlaceOptions, where: StoreOptions) -> Engine:

@@ -32,6 +32,21 @@ class Dtype(StrEnum):
     FLOAT16 = "float16"
 
 
+class BackEnd(StrEnum):
+    """What computes."""
+
+    AUTO = "auto"
+    NATIVE = "native"
+    TORCH = "torch"
+
+
+class KVType(StrEnum):
+    """How the native back end stores K/V."""
+
+    F16 = "f16"
+    Q8 = "q8"
+
+
 class SpecRule(StrEnum):
     """Verify rules."""
 
@@ -68,10 +83,29 @@ class PlaceOptions:
         str, typer.Option("--device", metavar="DEVICE", help="cpu, cuda, cuda:1 and so on.")
     ] = "cpu"
     dtype: Annotated[Dtype, typer.Option("--dtype", help="Type to compute in.")] = Dtype.FLOAT32
+    backend: Annotated[
+        BackEnd,
+        typer.Option(
+            "--backend",
+            help="native: kernels for the CPU, in float32; torch: everything else. auto takes "
+            "native wherever it can.",
+        ),
+    ] = BackEnd.AUTO
     threads: Annotated[
         int | None,
-        typer.Option("-t", "--threads", min=1, max=_MOST_THREADS, metavar="N", help="CPU threads."),
+        typer.Option(
+            "-t",
+            "--threads",
+            min=1,
+            max=_MOST_THREADS,
+            metavar="N",
+            help="CPU threads; as many as there are cores by default.",
+        ),
     ] = None
+    kv_type: Annotated[
+        KVType,
+        typer.Option("--kv-type", help="How the native back end stores keys and values."),
+    ] = KVType.F16
 
 
 @dataclass(frozen=True)

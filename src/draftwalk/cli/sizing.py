@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-import torch
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
+import torch
+from torch import Tensor
+
+from draftwalk.engine import Placement, find_device
 from draftwalk.loop import CHUNK
 from draftwalk.ops import Matrix
+from draftwalk.ops.choice import chosen
+from draftwalk.ops.memory import PagePool
 from draftwalk.ops.torch import DenseMatrix, TorchOperations
 from draftwalk.rows import Rows, Rowset
 from draftwalk.state import State
@@ -14,24 +21,39 @@ from draftwalk.weights import RawTensor
 META = torch.device("meta")
 
 
+def back_end(placement: Placement) -> Literal["native", "torch"]:
+    """What would compute.
+
+    Raises:
+        UserError: nothing can, as it is asked for.
+    """
+    return chosen(placement.back_end, find_device(placement.device), placement.dtype)
+
+
 class Sizing(TorchOperations):
     """The torch back end on torch's `meta` device, where a tensor is a shape and a type.
 
     Whatever a checkpoint gets wrong about names and shapes is found all the same.
 
+    Args:
+        placement: where models would compute; the sizes are those of that back end.
+
     Attributes:
         weights: bytes of the weights that were taken; what is used twice is taken once.
     """
 
-    def __init__(self, dtype: torch.dtype) -> None:
-        super().__init__(META, dtype)
+    def __init__(self, placement: Placement) -> None:
+        super().__init__(META, placement.dtype)
+        self.native = back_end(placement) == "native"
         self.weights = 0
+        self._kv = placement.kv
 
     def matrix(self, raw: RawTensor) -> Matrix:
         """Notes a matrix."""
-        return DenseMatrix(self.vector(raw))
+        self.weights += self.bytes_of(raw)
+        return DenseMatrix(torch.empty(raw.shape, dtype=self.dtype, device=META))
 
-    def vector(self, raw: RawTensor, plus: float = 0.0) -> torch.Tensor:
+    def vector(self, raw: RawTensor, plus: float = 0.0) -> Tensor:
         """Notes a tensor."""
         tensor = torch.empty(raw.shape, dtype=self.dtype, device=META)
         self.weights += tensor.nbytes
@@ -42,6 +64,53 @@ class Sizing(TorchOperations):
         made = super().product(table, factor)
         self.weights += made.bytes
         return made
+
+    def page_pool(self, layers: int, heads: int, head_dim: int) -> PagePool:
+        """Pages that are only counted."""
+        if not self.native:
+            return super().page_pool(layers, heads, head_dim)
+        from draftwalk.ops.native.pages import page_bytes
+
+        return CountedPages(layers * page_bytes(heads, head_dim, self._kv))
+
+    def bytes_of(self, raw: RawTensor) -> int:
+        """Memory of a matrix."""
+        if not self.native:
+            return raw.size * self.dtype.itemsize
+        from draftwalk.ops.native.matrix import packed_bytes
+
+        return packed_bytes(raw)
+
+
+class CountedPages:
+    """A pool that holds nothing.
+
+    Args:
+        size: bytes of a page in all layers.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.pages = 0
+        self._size = size
+
+    @property
+    def bytes(self) -> int:
+        """Memory of as many pages."""
+        return self.pages * self._size
+
+    def grow(self, pages: int) -> None:
+        """Counts."""
+        self.pages = pages
+
+    def copy(self, source: int, into: int) -> None:
+        """Nothing is there to be copied."""
+
+    def read(self, pages: Sequence[int]) -> dict[str, Tensor]:
+        """Nothing."""
+        return {}
+
+    def write(self, pages: Sequence[int], saved: Mapping[str, Tensor]) -> None:
+        """Nothing."""
 
 
 def state_bytes(state: State, tokens: int) -> int:

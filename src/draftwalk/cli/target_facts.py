@@ -28,7 +28,7 @@ def target_facts(checkpoint: GgufCheckpoint | SafetensorsFolder, placement: Plac
     Raises:
         UserError: it cannot be used.
     """
-    ops = Sizing(placement.dtype)
+    ops = Sizing(placement)
     decoder = build_target(checkpoint, ops, placement.context)
     plan, sizes = decoder.blueprint, decoder.sizes
     return {
@@ -50,7 +50,7 @@ def target_facts(checkpoint: GgufCheckpoint | SafetensorsFolder, placement: Plac
         **_words(checkpoint, decoder, placement),
         "context": sizes.context,
         "stored": stored(checkpoint.tensors.values()),
-        "memory": memory(ops, decoder, placement),
+        "memory": memory(checkpoint, ops, decoder, placement),
     }
 
 
@@ -63,11 +63,18 @@ def windows(plan: Blueprint) -> Facts:
     }
 
 
-def memory(ops: Sizing, decoder: Decoder, placement: Placement) -> Facts:
+def memory(
+    checkpoint: GgufCheckpoint | SafetensorsFolder,
+    ops: Sizing,
+    decoder: Decoder,
+    placement: Placement,
+) -> Facts:
     """What it takes as loaded."""
+    values = sum(raw.size for raw in checkpoint.tensors.values())
     return {
         "dtype": str(placement.dtype).removeprefix("torch."),
         "weights_bytes": ops.weights,
+        "bytes_per_weight": round(ops.weights / values, 4),
         "tokens": decoder.context,
         "kv_bytes": state_bytes(decoder.new_state(), decoder.context),
     }

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from draftwalk.cli import loading
+from draftwalk.cli.back_end_facts import back_end_facts
 from draftwalk.cli.drafter_facts import drafter_facts, is_drafter, pairing_facts
 from draftwalk.cli.facts import Facts, lines
 from draftwalk.cli.options import PlaceOptions, StoreOptions
@@ -20,16 +21,6 @@ from draftwalk.models import open_model
 from draftwalk.weights import GgufCheckpoint, SafetensorsFolder
 
 Opened = GgufCheckpoint | SafetensorsFolder
-
-BACK_END = {
-    "name": "torch",
-    "native_extension": False,
-    "promise": (
-        "without the native extension the promise is about the distribution: text is distributed "
-        "as plain decoding's, and equality token for token is tested in float64; in other types a "
-        "near-tie can fall either way"
-    ),
-}
 
 
 def explain(files: Sequence[str], as_json: bool, place: PlaceOptions, where: StoreOptions) -> bool:
@@ -47,7 +38,7 @@ def explain(files: Sequence[str], as_json: bool, place: PlaceOptions, where: Sto
         except UserError as error:
             say(f"error: {error}")
             well = False
-    facts: dict[str, object] = {"files": found, "back_end": BACK_END}
+    facts: dict[str, object] = {"files": found, "back_end": back_end_facts(placement)}
     pair = _pair(opened)
     if pair is not None:
         facts["pairing"] = pairing = _pairing(*pair, placement)

@@ -26,8 +26,8 @@ class Draft:
 
     Attributes:
         tokens: the tokens, in order.
-        q: what each was drawn from, under the filters of the request; ids in it may be foreign to
-            the target, which then rejects them.
+        q: what each was drawn from under the rejection rule, which alone asks for it, after the
+            filters of the request; ids in it may be foreign to the target, which rejects them.
         confidence: the drafter's probability of the step taken, before temperature and filters.
     """
 

@@ -75,7 +75,10 @@ class BlockDrafter(ABC):
             self._backbone.inject(self.state, context, *inputs)
             return ()
 
-        chosen = self._ops.gather(features, torch.tensor(index, device=self._ops.device))
+        if len(rowsets) == 1:  # one after the other, so there is nothing to gather
+            chosen = features[index[0] : index[-1] + 1]
+        else:
+            chosen = self._ops.gather(features, torch.tensor(index, device=self._ops.device))
         with pass_over(self.state, context) as injected:
             self._ops.run((self, "inject"), context, (chosen,), body)
             injected.update({span.sequence: span.size for span in context.spans})

@@ -10,7 +10,8 @@ from draftwalk.draft import Draft, DraftRequest
 from draftwalk.draft.block import BlockDrafter
 from draftwalk.draft.choose import choose
 from draftwalk.rows import Rows
-from draftwalk.verify.distribution import Support, supports
+from draftwalk.verify.distribution import Support
+from draftwalk.verify.logits import Logits
 
 CONFIDENCE_TOKENS = 10  # llama.cpp's p_min looks at the softmax over the ten best logits
 
@@ -22,31 +23,33 @@ class DFlash(BlockDrafter):
         """One pass for all blocks, then a token for each row."""
         if not requests:
             return []
-        logits, best = self.draft(requests, block)
-        size = len(logits) // len(requests)
+        values, peaks, ids = self.draft(requests, block)
+        size = len(values) // len(requests)
+        logits = Logits.of(values, (peaks[:, 0], ids[:, 0]))
+        starts = range(0, len(values), size)
         return [
-            _pick(logits[start : start + size], best[start : start + size], request)
-            for start, request in zip(range(0, len(logits), size), requests, strict=True)
+            _pick(logits.part(start, start + min(size, request.limit)), peaks[start:], request)
+            for start, request in zip(starts, requests, strict=True)
         ]
 
     def outputs(self, hidden: Tensor, rows: Rows) -> tuple[Tensor, ...]:
-        """Logits [M, V] and the greatest of them [M, 10]."""
+        """Logits [M, V], the greatest of them [M, 10] and their ids."""
         logits = self.logits(hidden)
-        best, _ = self._ops.top_k(logits, min(CONFIDENCE_TOKENS, self.config.sizes.vocabulary))
-        return logits, best
+        return logits, *self._ops.top_k(
+            logits, min(CONFIDENCE_TOKENS, self.config.sizes.vocabulary)
+        )
 
 
-def _pick(logits: Tensor, best: Tensor, request: DraftRequest) -> Draft:
-    """Tokens of one block, each with q under the filters, which may look at those before it."""
-    logits = logits[: request.limit].double()
+def _pick(logits: Logits, best: Tensor, request: DraftRequest) -> Draft:
+    """Tokens of one block under the filters, which may look at those before."""
     tokens: list[int] = []
     q: list[Support] = []
-    for n in range(len(logits)):
-        (support,) = supports(logits[n : n + 1], request.sampling, [*request.history, *tokens], ())
-        if support.fault is not None:  # unusable logits: the draft ends, the text goes on
+    for n, row in enumerate(logits.rows(request.sampling, request.history, tokens)):
+        token = choose(row, request, q, n)
+        if token is None:
             break
-        tokens.append(choose(support, request, n))
-        q.append(support)
-    taken = logits[range(len(tokens)), tokens]
-    confidence = (taken - best[: len(tokens)].double().logsumexp(-1)).exp().clamp(max=1.0)
+        tokens.append(token)
+    size = len(tokens)
+    taken = logits.values[range(size), tokens].double()
+    confidence = (taken - best[:size].double().logsumexp(-1)).exp().clamp(max=1.0)
     return Draft(tuple(tokens), tuple(q), tuple(confidence.tolist()))

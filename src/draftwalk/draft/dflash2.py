@@ -7,18 +7,24 @@ the row before. The walk goes left to right, one token at a time, from the ancho
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from draftwalk.draft import Draft, DraftRequest
 from draftwalk.draft.backbone import Backbone
 from draftwalk.draft.block import BlockDrafter
 from draftwalk.draft.choose import choose
-from draftwalk.errors import NumericalError
 from draftwalk.ops import Linear, Matrix, Operations
 from draftwalk.rows import Rows
 from draftwalk.verify.distribution import Support, candidate_support
+from draftwalk.verify.native import chooser_for, native_walk
+
+if TYPE_CHECKING:
+    from draftwalk._native import Chooser
 
 
 class DFlash2(BlockDrafter):
@@ -48,12 +54,10 @@ class DFlash2(BlockDrafter):
         """One pass for all blocks, then a walk for each."""
         if not requests:
             return []
-        candidates, scores = (part.cpu() for part in self.draft(requests, block))
-        size = len(candidates) // len(requests)
-        return [
-            _walk(candidates[start : start + size], scores[start : start + size].double(), request)
-            for start, request in zip(range(0, len(scores), size), requests, strict=True)
-        ]
+        candidates, scores = self.draft(requests, block)
+        size = candidates.shape[0] // len(requests)
+        lattice = _Lattice(candidates, scores, chooser_for(scores))
+        return [_walk(lattice, n * size, size, one) for n, one in enumerate(requests)]
 
     def outputs(self, hidden: Tensor, rows: Rows) -> tuple[Tensor, ...]:
         """Candidates [M, K] and scores [M, K, K] after each candidate of the row before."""
@@ -64,23 +68,61 @@ class DFlash2(BlockDrafter):
         return candidates, self._ops.selector(unary, candidates, gate, self._tables, rows)
 
 
-def _walk(candidates: Tensor, scores: Tensor, request: DraftRequest) -> Draft:
-    """One path of at most `limit` tokens, with q and the transition's own probability."""
+@dataclass(frozen=True, slots=True)
+class _Lattice:
+    """What paths are looked for in.
+
+    Attributes:
+        candidates: [M, K] of the drafted rows of all blocks.
+        scores: [M, K, K] after each candidate of the row before.
+        chooser: what can look for them natively, if anything can.
+    """
+
+    candidates: Tensor
+    scores: Tensor
+    chooser: Chooser | None
+
+
+def _walk(lattice: _Lattice, first: int, size: int, request: DraftRequest) -> Draft:
+    """One path of at most `limit` tokens through rows of one block."""
+    sampling, size = request.sampling, min(request.limit, size)
+    drawn = sampling.rule == "rejection"
+    if lattice.chooser is None or not sampling.plain or (drawn and not sampling.greedy):
+        rows = slice(first, first + size)
+        return _walk_slowly(
+            lattice.candidates[rows].cpu(), lattice.scores[rows].double().cpu(), request
+        )
+    tokens, confidence = native_walk(
+        lattice.chooser,
+        lattice.candidates,
+        lattice.scores,
+        range(first, first + size),
+        sampling,
+        request.noise,
+        len(request.history),
+    )
+    q = map(Support.certain, tokens) if drawn else ()
+    return Draft(tuple(tokens), tuple(q), tuple(confidence))
+
+
+def _walk_slowly(candidates: Tensor, scores: Tensor, request: DraftRequest) -> Draft:
+    """The reference, for any sampling and float type."""
     tokens: list[int] = []
     q: list[Support] = []
     confidence: list[float] = []
     predecessor = 0
-    for n in range(min(request.limit, len(candidates))):
+    for n, ids in enumerate(candidates):
         row = scores[n, predecessor]
-        try:
-            support = candidate_support(
-                candidates[n], row, request.sampling, [*request.history, *tokens]
-            )
-        except NumericalError:  # unusable scores: the draft ends, the text goes on
+        text = request.history if request.sampling.plain else [*request.history, *tokens]
+        token = choose(candidate_support(ids, row, request.sampling, text), request, q, n)
+        if token is None:
             break
-        token = choose(support, request, n)
-        predecessor = int(torch.nonzero(candidates[n] == token)[0])
+        predecessor = int((ids.numpy() == token).argmax())
         tokens.append(token)
-        q.append(support)
-        confidence.append(float(row.softmax(-1)[predecessor]))
+        confidence.append(_softmax_at(row.numpy(), predecessor))
     return Draft(tuple(tokens), tuple(q), tuple(confidence))
+
+
+def _softmax_at(row: NDArray[np.float64], place: int) -> float:
+    weights = np.exp(row - row.max())
+    return float(weights[place] / weights.sum())

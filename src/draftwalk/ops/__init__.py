@@ -13,6 +13,7 @@ D values per head, V vocabulary, K candidates, R selector rank.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -91,6 +92,9 @@ class Operations(Protocol):
     @property
     def dtype(self) -> torch.dtype:
         """Type of activations."""
+
+    def alone(self) -> AbstractContextManager[None]:
+        """While it is open, nothing but the back end uses more than one thread."""
 
     def now(self) -> float:
         """Seconds, for differences, once the device has finished what it was given."""
@@ -200,8 +204,8 @@ class Operations(Protocol):
     def top_k(self, logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """The k greatest logits of each row and their ids, descending, ties to the lowest id."""
 
-    def argmax(self, logits: Tensor) -> Tensor:
-        """Id of the greatest logit of each row [W], ties to the lowest id."""
+    def argmax(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """Each row's greatest logit (NaN if there is one) and its id, ties to the lowest id."""
 
     def selector(
         self,

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 from torch import Tensor
 
 PAGE = 64  # places per page: the tile of attention
+
+KVType = Literal["f16", "q8"]  # how a back end with types of its own stores K/V
 
 
 class PagePool(Protocol):

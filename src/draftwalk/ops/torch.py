@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -23,7 +24,7 @@ from draftwalk.ops import (
     RopeTable,
     Visibility,
 )
-from draftwalk.ops.memory import PAGE, KVContext, KVPages, KVTensors
+from draftwalk.ops.memory import PAGE, KVContext, KVPages, KVTensors, PagePool
 from draftwalk.rows import Rows, Span
 from draftwalk.weights.tensor import RawTensor
 
@@ -103,6 +104,10 @@ class TorchOperations:
         self.device = device
         self.dtype = dtype
 
+    def alone(self) -> AbstractContextManager[None]:
+        """It has no other threads than torch's."""
+        return nullcontext()
+
     def now(self) -> float:
         """Wall time, with a CUDA queue drained first."""
         if self.device.type == "cuda":
@@ -119,7 +124,7 @@ class TorchOperations:
         """Just runs it; nothing is recorded."""
         return body(rows, inputs)
 
-    def page_pool(self, layers: int, heads: int, head_dim: int) -> DensePool:
+    def page_pool(self, layers: int, heads: int, head_dim: int) -> PagePool:
         """Pages in the activations' type."""
         return DensePool(layers, heads, head_dim, self.dtype, self.device)
 
@@ -276,9 +281,10 @@ class TorchOperations:
         values, order = logits.gather(-1, ids).sort(dim=-1, descending=True, stable=True)
         return values, ids.gather(-1, order)
 
-    def argmax(self, logits: Tensor) -> Tensor:
+    def argmax(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Greatest logit, the lowest id of equals."""
-        return (logits == logits.amax(-1, keepdim=True)).int().argmax(-1)
+        values = logits.amax(-1)
+        return values, (logits == values[:, None]).int().argmax(-1)
 
     def selector(
         self,

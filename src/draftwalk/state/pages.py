@@ -38,6 +38,7 @@ class PagedKV:
         self._tables: dict[int, list[int]] = {}
         self._lengths: dict[int, int] = {}
         self._pass: dict[int, int] = {}  # rows of the open pass
+        self._listed: dict[int, list[int]] = {}  # tables as they were shown last
 
     def layer(self, index: int) -> KVPages:
         """One layer as operations see it."""
@@ -187,7 +188,10 @@ class PagedKV:
         self._free += range(before + more - 1, before - 1, -1)
 
     def _show(self, sequence: int, table: list[int]) -> None:
-        """Writes a sequence's table where operations read it."""
+        """Writes a sequence's table where operations read it, if it has changed."""
+        if self._listed.get(sequence) == table:
+            return
+        self._listed[sequence] = list(table)
         shown = self._shown.values
         slots, pages = shown.shape
         if sequence >= slots or len(table) > pages:

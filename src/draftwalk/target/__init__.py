@@ -26,15 +26,23 @@ class PassOutput:
     Attributes:
         logits: [W, V], one row for each wanted row of the table.
         features: [T, F * H], outputs of the tapped layers side by side, in the taps' order.
+        greatest: each row's greatest logit [W] and its id [W], if the pass has looked for them.
     """
 
     logits: Tensor
     features: Tensor
+    greatest: tuple[Tensor, Tensor] | None = None
 
     @staticmethod
-    def of(rows: Rows, logits: Tensor, features: Sequence[Tensor]) -> PassOutput:
+    def of(
+        rows: Rows,
+        logits: Tensor,
+        features: Sequence[Tensor],
+        greatest: tuple[Tensor, Tensor] | None = None,
+    ) -> PassOutput:
         """With no features where no layer was tapped."""
-        return PassOutput(logits, features[0] if features else logits.new_empty((rows.size, 0)))
+        tapped = features[0] if features else logits.new_empty((rows.size, 0))
+        return PassOutput(logits, tapped, greatest)
 
 
 @dataclass(frozen=True, slots=True)

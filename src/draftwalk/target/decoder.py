@@ -88,11 +88,11 @@ class Decoder:
         def body(rows: Rows, _inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
             return self._pass(rows, state, taps)
 
-        logits, *features = self._ops.run((self, state, taps), rows, (), body)
-        return PassOutput.of(rows, logits, features)
+        logits, peaks, best, *features = self._ops.run((self, state, taps), rows, (), body)
+        return PassOutput.of(rows, logits, features, (peaks, best))
 
     def _pass(self, rows: Rows, state: AttentionState, taps: tuple[int, ...]) -> tuple[Tensor, ...]:
-        """Logits [W, V] and, if any layer is tapped, features [T, F * H]."""
+        """Logits [W, V], the greatest, their ids and, if a layer is tapped, features [T, F * H]."""
         ops, tapped = self._ops, {}
         x = ops.embed(self._tables.embedding, rows, self.blueprint.embedding_scale)
         for index, block in enumerate(self._blocks):
@@ -101,7 +101,8 @@ class Decoder:
                 tapped[index] = x
         x = ops.norm(ops.gather(x, rows.wanted), self._norm, self.sizes.norm_eps)
         logits = ops.head(x, self._tables.head, softcap=self.blueprint.softcap)
-        return (logits, ops.join([tapped[tap] for tap in taps])) if taps else (logits,)
+        chosen = (logits, *ops.argmax(logits))
+        return (*chosen, ops.join([tapped[tap] for tap in taps])) if taps else chosen
 
 
 def _build_block(b: Blueprint, index: int, rope: RopeTable, builder: Builder) -> Block:

@@ -6,6 +6,7 @@ tests.
 """
 
 from draftwalk.verify.distribution import Support, candidate_support, supports
+from draftwalk.verify.logits import Logits
 from draftwalk.verify.noise import Noise, Purpose
 from draftwalk.verify.verdict import (
     Verdict,
@@ -19,6 +20,7 @@ from draftwalk.verify.verdict import (
 from draftwalk.verify.window import verified
 
 __all__ = [
+    "Logits",
     "Noise",
     "Purpose",
     "Support",

@@ -7,13 +7,15 @@ probabilities, float64, on the CPU. Greedy is a support of one and needs no soft
 A row whose logits are unusable becomes a support with a fault instead of an exception, because a
 row behind a rejected draft does not exist for plain decoding and must not end a text. The verdict
 ends at the fault if it gets there.
+
+This is the reference, for any float type and device; `native.py` looks at fp32 rows on the CPU.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -22,10 +24,15 @@ from torch import Tensor
 from draftwalk.errors import NumericalError, PromptError, UserError
 from draftwalk.settings import Sampling
 from draftwalk.verify.filters import Floats, Ids, kept, ranked, softmax
-from draftwalk.verify.penalties import penalise, penalise_rows, recent_counts
+from draftwalk.verify.noise import Noise, exponential
+from draftwalk.verify.penalties import changed_on_host, penalise_rows, recent_counts
 
+SCORES = "the drafter's scores"
 _LARGEST = 1e300  # finite even after division by the lowest temperature
+_CERTAIN = torch.ones(1, dtype=torch.float64)
+_NUMPY_TYPES = (torch.float32, torch.float64)
 _FIRST_WIDTH = 128  # ranks looked at for top-p and min-p before trying more; no effect on results
+_SLACK = 1 + 2.0**-40  # far above the rounding of a logarithm and a division, far below a rival
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +52,7 @@ class Support:
     @classmethod
     def certain(cls, token: int) -> Support:
         """All probability on one token: greedy, or a drafter that draws nothing."""
-        return cls(torch.tensor([token]), torch.ones(1, dtype=torch.float64))
+        return cls(torch.tensor([token]), _CERTAIN)
 
     @classmethod
     def unusable(cls, fault: UserError) -> Support:
@@ -57,6 +64,29 @@ class Support:
         ids = self.ids.numpy()
         i = int(ids.searchsorted(token))
         return float(self.p.numpy()[i]) if i < len(ids) and ids[i] == token else 0.0
+
+    def race(self, noise: Noise, position: int) -> int | UserError:
+        """The winner of the race for this position, or the fault; ties go to the lowest id.
+
+        E >= u, so a token can win only if u/p is within the E/p of the token that has the least
+        u/p. That leaves a handful of logarithms however large the vocabulary is.
+        """
+        if self.fault is not None:
+            return self.fault
+        ids, p = self.ids.numpy(), self.p.numpy()
+        if len(ids) == 1:
+            return int(ids[0])
+        u = noise.uniforms_on_host(position, ids)
+        ratio = u / p
+        first = int(ratio.argmin())
+        bound = exponential(u[first].item()) / p[first].item() * _SLACK
+        rivals = (ratio <= bound).nonzero()[0].tolist()
+        times = [(exponential(u[i].item()) / p[i].item(), int(ids[i])) for i in rivals]
+        return min(times)[1]
+
+    def support(self) -> Support:
+        """Itself, as a row of which nothing is left to be worked out."""
+        return self
 
 
 def supports(
@@ -72,7 +102,7 @@ def supports(
     """
     R, V = logits.shape
     assert len(draft) + 1 == R, "one row for the anchor and one for each drafted token"
-    plain = not sampling.logit_bias and not sampling.penalised
+    plain = sampling.plain
     if sampling.greedy and plain:
         return _greedy(logits, None)
     rows = logits if plain else logits.to(torch.float64, copy=True)
@@ -115,61 +145,80 @@ def candidate_support(
     Candidates that are all banned keep their scores without the bans: the drafter has to name one,
     and the target, whose bans do hold, rejects it.
     """
-    values, host_ids = _to_host(scores, ids)
-    tokens = host_ids.astype(np.int64)
-    peak = values.max(keepdims=True)
-    (fault,) = _faults(peak, peak, "the drafter's scores")
+    values, tokens = scores.double().cpu().numpy(), ids.long().cpu().numpy()
+    peak = float(values.max())
+    fault = row_fault(0, peak, peak, SCORES)
     if fault is not None:
-        raise fault
-    if sampling.logit_bias:
-        biased = values + [sampling.logit_bias.get(token, 0.0) for token in tokens.tolist()]
-        values = biased if biased.max() > -math.inf else values
-    if sampling.penalised:
-        seen = next(iter(recent_counts(history, (), sampling.repeat_last_n)))
-        counts = np.array([seen.get(token, 0) for token in tokens.tolist()], dtype=np.float64)
-        values = penalise(torch.from_numpy(values), torch.from_numpy(counts), sampling).numpy()
+        return Support.unusable(fault)
+    seen = next(iter(recent_counts(history, (), sampling.repeat_last_n)))
+    values = candidates_changed(values, tokens.tolist(), sampling, seen)
     if sampling.greedy:
         return Support.certain(int(tokens[values == values.max()].min()))
     order = np.lexsort((tokens, -values))[: sampling.top_k or len(tokens)]
     return _cut(softmax(values[order] / sampling.temperature), tokens[order], sampling)
 
 
+def candidates_changed(
+    values: Floats, tokens: Sequence[int], sampling: Sampling, seen: Mapping[int, int]
+) -> Floats:
+    """What biases and penalties make of candidates' scores; bans do not hold if all are banned."""
+    if sampling.plain:
+        return values
+    changed = changed_on_host(values, tokens, seen, sampling)
+    if changed.max() > -math.inf:
+        return changed
+    return changed_on_host(values, tokens, seen, replace(sampling, logit_bias={}))
+
+
+def check_bias(logit_bias: Mapping[int, float], vocabulary: int) -> None:
+    """Refuses biases of tokens that there are not."""
+    for token in logit_bias:
+        if token >= vocabulary:
+            raise PromptError(
+                f"logit_bias names token {token}, the vocabulary has {vocabulary}",
+                f"ids are 0 to {vocabulary - 1}",
+            )
+
+
+def row_fault(
+    number: int, peak: float, raw_peak: float, what: str = "the logits"
+) -> UserError | None:
+    """What is wrong with a row, told by its largest value (a NaN anywhere is the largest).
+
+    Args:
+        number: of the row.
+        peak: after bias and penalties.
+        raw_peak: before them.
+        what: it is a row of.
+    """
+    if not abs(raw_peak) < _LARGEST:
+        name = "NaN" if math.isnan(raw_peak) else "Inf" if raw_peak > 0 else "no finite value"
+        return NumericalError(
+            f"row {number} of {what} has {name}", "try another dtype or checkpoint"
+        )
+    if peak == -math.inf:
+        return PromptError("logit_bias bans every possible token", "ban fewer tokens")
+    if not abs(peak) < _LARGEST:
+        return NumericalError(
+            f"row {number} of {what} overflows under the penalties", "use milder penalties"
+        )
+    return None
+
+
 def _bias_rows(rows: Tensor, logit_bias: Mapping[int, float]) -> None:
     """Add the biases in place; a ban holds whatever was there."""
     if not logit_bias:
         return
-    V = rows.shape[1]
-    for token in logit_bias:
-        if token >= V:
-            raise PromptError(
-                f"logit_bias names token {token}, the vocabulary has {V}", f"ids are 0 to {V - 1}"
-            )
+    check_bias(logit_bias, rows.shape[1])
     ids = torch.tensor(list(logit_bias), device=rows.device)
     values = list(logit_bias.values())
     rows[:, ids] += torch.tensor(values, dtype=torch.float64, device=rows.device)
 
 
-def _faults(peaks: Floats, raw_peaks: Floats, what: str = "the logits") -> list[UserError | None]:
-    """What is wrong with each row, told by its largest value (a NaN anywhere is the largest).
-
-    raw_peaks are those before bias and penalties.
-    """
-    faults: list[UserError | None] = []
-    for i, (peak, raw_peak) in enumerate(zip(peaks.tolist(), raw_peaks.tolist(), strict=True)):
-        fault: UserError | None = None
-        if not abs(raw_peak) < _LARGEST:
-            name = "NaN" if math.isnan(raw_peak) else "Inf" if raw_peak > 0 else "no finite value"
-            fault = NumericalError(
-                f"row {i} of {what} has {name}", "try another dtype or checkpoint"
-            )
-        elif peak == -math.inf:
-            fault = PromptError("logit_bias bans every possible token", "ban fewer tokens")
-        elif not abs(peak) < _LARGEST:
-            fault = NumericalError(
-                f"row {i} of {what} overflows under the penalties", "use milder penalties"
-            )
-        faults.append(fault)
-    return faults
+def _faults(peaks: Floats, raw_peaks: Floats) -> list[UserError | None]:
+    """What is wrong with each row."""
+    pairs = zip(peaks.tolist(), raw_peaks.tolist(), strict=True)
+    return [row_fault(n, peak, raw_peak) for n, (peak, raw_peak) in enumerate(pairs)]
 
 
 def _to_host(*columns: Tensor) -> Floats:
@@ -178,13 +227,27 @@ def _to_host(*columns: Tensor) -> Floats:
 
 
 def _greedy(rows: Tensor, raw_peak: Tensor | None) -> list[Support]:
-    best = rows.max(-1)  # the first of equal values, so the lowest id
-    raw = best.values if raw_peak is None else raw_peak
-    peaks, raw_peaks, tokens = _to_host(best.values, raw, best.indices)
+    peaks, tokens = _best(rows)
+    raw_peaks = peaks if raw_peak is None else raw_peak.double().cpu().numpy()
     return [
-        Support.certain(int(token)) if fault is None else Support.unusable(fault)
-        for token, fault in zip(tokens, _faults(peaks, raw_peaks), strict=True)
+        Support(one, _CERTAIN) if fault is None else Support.unusable(fault)
+        for one, fault in zip(tokens[:, None].unbind(), _faults(peaks, raw_peaks), strict=True)
     ]
+
+
+def _best(rows: Tensor) -> tuple[Floats, Tensor]:
+    """Each row's largest value, and where it stands, the lowest id of equals; NaN is the largest.
+
+    numpy looks for the place ten times as fast as torch does on a CPU.
+    """
+    if rows.device.type == "cpu" and rows.dtype in _NUMPY_TYPES:
+        values = rows.detach().numpy()
+        ids = values.argmax(-1)
+        peaks = values[np.arange(len(ids)), ids].astype(np.float64)
+        return peaks, torch.from_numpy(ids)
+    best = rows.max(-1)
+    peaks, places = _to_host(best.values, best.indices)
+    return peaks, torch.from_numpy(places.astype(np.int64))
 
 
 def _scaled(logits: Tensor, sampling: Sampling) -> Tensor:

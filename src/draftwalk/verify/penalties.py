@@ -7,11 +7,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from draftwalk.settings import Sampling
+from draftwalk.verify.filters import Floats
+
+_Numbers = TypeVar("_Numbers", Tensor, Floats)
 
 
 def recent(history: Sequence[int], last_n: int) -> Sequence[int]:
@@ -26,29 +31,60 @@ def recent_counts(
 ) -> Iterator[Mapping[int, int]]:
     """For each row i, how often each token occurs among the last_n before it, draft[:i] included.
 
-    One mapping slides along the draft: read it before asking for the next row's.
+    One mapping slides along the draft: read it before asking for the next row's. The draft may grow
+    by a token in between.
     """
     start = recent(history, last_n)
-    text = [*start, *draft]
+    size = len(start)
     counts = Counter(start)
     yield counts
     for i, token in enumerate(draft):
         counts[token] += 1
-        leaving = len(start) + i - last_n
+        leaving = size + i - last_n
         if last_n >= 0 and leaving >= 0:
-            counts[text[leaving]] -= 1
-            if not counts[text[leaving]]:
-                del counts[text[leaving]]
+            gone = start[leaving] if leaving < size else draft[leaving - size]
+            counts[gone] -= 1
+            if not counts[gone]:
+                del counts[gone]
         yield counts
 
 
 def penalise(logits: Tensor, counts: Tensor, sampling: Sampling) -> Tensor:
-    """The logits of tokens that occur `counts` times, 0 allowed; both float64."""
+    """The logits of tokens that occur `counts` times, at least once; both float64."""
+    return torch.where(logits > 0, *_penalised(logits, counts, sampling))
+
+
+def changed_on_host(
+    logits: Floats, tokens: Sequence[int], seen: Mapping[int, int], sampling: Sampling
+) -> Floats:
+    """What biases and penalties make of the logits of some tokens.
+
+    Args:
+        logits: of the tokens.
+        tokens: their ids.
+        seen: how often tokens occur in the recent text.
+        sampling: biases and penalties.
+    """
+    bias = sampling.logit_bias
+    if bias:
+        logits = logits + [bias.get(token, 0.0) for token in tokens]
+    if not sampling.penalised:
+        return logits
+    counts = np.array([seen.get(token, 0) for token in tokens], np.float64)
+    penalised = np.where(logits > 0, *_penalised(logits, counts, sampling))
+    return np.where(counts > 0, penalised, logits)
+
+
+def _penalised(
+    logits: _Numbers, counts: _Numbers, sampling: Sampling
+) -> tuple[_Numbers, _Numbers]:
+    """What penalties make of positive logits, and of others. Written once for torch and numpy."""
     factor = sampling.repeat_penalty
-    scaled = torch.where(logits > 0, logits / factor, logits * factor)
-    present = counts > 0
-    shifted = scaled - counts * sampling.frequency_penalty - sampling.presence_penalty
-    return torch.where(present, shifted, logits)
+    less = counts * sampling.frequency_penalty
+    return (
+        logits / factor - less - sampling.presence_penalty,
+        logits * factor - less - sampling.presence_penalty,
+    )
 
 
 def penalise_rows(

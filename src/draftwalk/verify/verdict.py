@@ -16,17 +16,41 @@ the same number is sound: what was committed before that position never depended
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
 
 from draftwalk.errors import UserError
 from draftwalk.verify.distribution import Support
-from draftwalk.verify.noise import Noise, Purpose, exponential
+from draftwalk.verify.noise import Noise, Purpose
 
-_SLACK = 1 + 2.0**-40  # far above the rounding of a logarithm and a division, far below a rival
+
+class Row(Protocol):
+    """The target's distribution at one row, worked out only as far as it is asked for."""
+
+    def race(self, noise: Noise, position: int) -> int | UserError:
+        """The winner of the race for this position, or why the row cannot be used."""
+
+    def support(self) -> Support:
+        """All of the distribution; with a fault if the row cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certain:
+    """A row whose token is known: the greatest logit, if that is what the request asks for."""
+
+    token: int
+
+    def race(self, noise: Noise, position: int) -> int | UserError:
+        """The token, whatever the noise is."""
+        return self.token
+
+    def support(self) -> Support:
+        """All probability on the token."""
+        return Support.certain(self.token)
 
 
 @dataclass(frozen=True)
@@ -45,29 +69,27 @@ class Verdict:
     fault: UserError | None = None
 
 
-def coupled(
-    supports: Sequence[Support], draft: Sequence[int], noise: Noise, position: int
-) -> Verdict:
+def coupled(rows: Iterable[Row], draft: Sequence[int], noise: Noise, position: int) -> Verdict:
     """Follow the target's own choices as far as the draft names them.
 
     Args:
-        supports: one per row, len(draft) + 1; row i chooses the token at `position + i`.
+        rows: len(draft) + 1 of them, looked at up to the one that ends the step; row i chooses the
+            token at `position + i`.
         draft: the drafted tokens.
         noise: the request's noise.
         position: absolute position of the first token chosen here, one past the anchor's.
     """
-    assert len(supports) == len(draft) + 1
-    for i, p in enumerate(supports):
-        if p.fault is not None:
-            return Verdict(i, None, p.fault)
-        token = choose_coupled(p, noise, position + i)
+    for i, row in enumerate(rows):
+        token = row.race(noise, position + i)
+        if isinstance(token, UserError):
+            return Verdict(i, None, token)
         if i == len(draft) or token != draft[i]:
             return Verdict(i, token)
     raise AssertionError("the last row always ends a step")
 
 
 def rejection(
-    supports: Sequence[Support],
+    rows: Iterable[Row],
     draft: Sequence[int],
     q: Sequence[Support],
     noise: Noise,
@@ -76,16 +98,16 @@ def rejection(
     """Accept each drafted token with the odds of p against q, up to the first that fails.
 
     Args:
-        supports: as for `coupled`.
+        rows: as for `coupled`.
         draft: the drafted tokens, draft[i] drawn from q[i].
         q: the drafter's distributions; a further one if one more token was drafted that the target
             cannot read: it is rejected, so the last row's token comes from the residual.
         noise: the request's noise.
         position: as for `coupled`.
     """
-    assert len(supports) == len(draft) + 1
     assert len(q) in (len(draft), len(draft) + 1)
-    for i, p in enumerate(supports):
+    for i, row in enumerate(rows):
+        p = row.support()
         if p.fault is not None:
             return Verdict(i, None, p.fault)
         if i == len(draft):
@@ -100,22 +122,11 @@ def rejection(
     raise AssertionError("the last row always ends a step")
 
 
-def choose_coupled(support: Support, noise: Noise, position: int) -> int:
-    """The winner of the race for this position; ties go to the lowest id.
-
-    E >= u, so a token can win only if u/p is within the E/p of the token that has the least u/p.
-    That leaves a handful of logarithms however large the vocabulary is.
-    """
-    ids, p = support.ids.numpy(), support.p.numpy()
-    if len(ids) == 1:
-        return int(ids[0])
-    u = noise.uniforms_on_host(position, ids)
-    ratio = u / p
-    first = int(ratio.argmin())
-    bound = exponential(u[first].item()) / p[first].item() * _SLACK
-    rivals = (ratio <= bound).nonzero()[0].tolist()
-    times = [(exponential(u[i].item()) / p[i].item(), int(ids[i])) for i in rivals]
-    return min(times)[1]
+def choose_coupled(row: Row, noise: Noise, position: int) -> int:
+    """The winner of the race for this position in a row that can be used."""
+    token = row.race(noise, position)
+    assert not isinstance(token, UserError), "the row cannot be used"
+    return token
 
 
 def choose_rejection(q: Support, noise: Noise, position: int) -> int:

@@ -10,7 +10,6 @@ import math
 from itertools import pairwise
 from pathlib import Path
 
-
 from draftwalk.errors import CheckpointError
 from draftwalk.quant import Format, formats
 from draftwalk.weights.ggml_types import type_name

@@ -10,7 +10,6 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
-
 from draftwalk.errors import CheckpointError
 from draftwalk.quant import Format, formats_by_name
 from draftwalk.weights.fields import INDEXES, MAPPING, TEXT, Fields

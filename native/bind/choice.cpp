@@ -81,10 +81,10 @@ auto distribution_of_few(const Chooser& self, const std::vector<int64_t>& ids,
     return as_tuple(self.distribution_of_few(ids, logits, filters_of(filters)));
 }
 
-auto walk(const Chooser& self, Address candidates, Address scores, int64_t k,
-          const FilterNumbers& filters, const std::vector<uint64_t>& starts) {
-    Walk path = self.walk(at<const int64_t>(candidates), at<const float>(scores), k,
-                          filters_of(filters), starts);
+auto walk(const Chooser& self, Address candidates, Address scores, int64_t rows, int64_t k,
+          const FilterNumbers& filters, uint64_t noise) {
+    Walk path = self.walk(at<const int64_t>(candidates), at<const float>(scores), rows, k,
+                          filters_of(filters), noise);
     return std::make_pair(std::move(path.tokens), std::move(path.confidence));
 }
 
@@ -99,7 +99,8 @@ void bind_choice(nb::module_& m) {
         .def("distribution", &distribution, "logits"_a, "size"_a, "changes"_a, "filters"_a)
         .def("choose_few", &choose_few, "ids"_a, "logits"_a, "filters"_a, "start"_a)
         .def("distribution_of_few", &distribution_of_few, "ids"_a, "logits"_a, "filters"_a)
-        .def("walk", &walk, "candidates"_a, "scores"_a, "k"_a, "filters"_a, "starts"_a)
+        .def("walk", &walk, "candidates"_a, "scores"_a, "rows"_a, "k"_a, "filters"_a,
+             "noise"_a)
         .def("exp", &Chooser::exp, "x"_a);
     m.def("log", &log_of, "x"_a);
 }

@@ -24,7 +24,27 @@ using Part = std::tuple<std::shared_ptr<PackedMatrix>, Address, Address, Address
 
 // Units of products are handed out so that every thread takes several turns, and no turn is tiny.
 int64_t product_grain(int64_t units, int64_t threads) {
-    return std::clamp<int64_t>(units / (threads * 8), 1, 32);
+    return std::clamp<int64_t>(units / (threads * 16), 1, 16);
+}
+
+constexpr int64_t FETCHED = 4096;  // bytes of a tile that are asked for ahead
+
+void fetch_tile(const Matrix& m, int64_t tile) {
+    const unsigned char* from = m.data + tile * m.tile_bytes;
+    for (int64_t at = 0; at < FETCHED; at += 64) __builtin_prefetch(from + at, 0, 2);
+}
+
+void fetch_linears(const void* pointer, int64_t unit) {
+    const auto& args = *static_cast<const LinearsArgs*>(pointer);
+    for (int64_t i = 0; i < args.count; ++i) {
+        const int64_t tiles = (args.parts[i].matrix.outputs + TILE - 1) / TILE;
+        if (unit < tiles) return fetch_tile(args.parts[i].matrix, unit);
+        unit -= tiles;
+    }
+}
+
+void fetch_gated(const void* pointer, int64_t unit) {
+    fetch_tile(static_cast<const GatedArgs*>(pointer)->gate.matrix, unit * (GROUP / TILE));
 }
 
 int64_t tiles_of(const Matrix& m) { return (m.outputs + TILE - 1) / TILE; }
@@ -57,7 +77,10 @@ int64_t linears(Program& p, const std::vector<Part>& parts, Address x, Address c
         part.softcap = softcap;
         tiles += tiles_of(part.matrix);
     }
-    return p.add(&Kernels::linears, args, tiles, product_grain(tiles, p.threads()), "linear");
+    const int64_t grain = product_grain(tiles, p.threads());
+    const int64_t call = p.add(&Kernels::linears, args, tiles, grain, "linear");
+    p.fetch_ahead(call, fetch_linears);
+    return call;
 }
 
 int64_t gated(Program& p, const std::shared_ptr<PackedMatrix>& gate, Address gate_bias,
@@ -70,7 +93,10 @@ int64_t gated(Program& p, const std::shared_ptr<PackedMatrix>& gate, Address gat
     args.activation = activation == "silu" ? Activation::silu : Activation::gelu_tanh;
     args.out = at<float>(out);
     const int64_t units = (args.gate.matrix.outputs + GROUP - 1) / GROUP;
-    return p.add(&Kernels::gated, args, units, product_grain(units, p.threads()), "gated");
+    const int64_t grain = product_grain(units, p.threads());
+    const int64_t call = p.add(&Kernels::gated, args, units, grain, "gated");
+    p.fetch_ahead(call, fetch_gated);
+    return call;
 }
 
 int64_t quantise(Program& p, Address x, int64_t rows, int64_t width, Address companion) {

@@ -45,6 +45,7 @@ void bind_programs(nb::module_& m) {
         .def("clear", &Program::clear)
         .def("replay", &Program::replay, nb::call_guard<nb::gil_scoped_release>())
         .def("replay_timed", &replay_timed)
+        .def("only_quantise", &Program::only_quantise)
         .def("quantise", [](Program& self, int64_t call, Address into, int64_t rows,
                             int64_t width) {
             self.quantise(call, quantised_at(into, rows, width));

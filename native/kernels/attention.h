@@ -133,14 +133,15 @@ static inline void attend_tile(const Work& work, int64_t tile, Results into) {
         if (!apart || spoiled_places(values, vectors, any) == 0)
             return attend_columns(work, keys, values, any, 0, into, following(work, tile));
     }
-    widen(page, pool, any, work.widened);
+    if (pool.type == KvType::half) widen_halves(page, size, any, work.widened);
+    else widen_bytes(page, size, any, work.widened);
     const Columns<float> keys{work.widened.keys, 16, size * 16};
     const Columns<float> values{work.widened.values, 16, PAGE * 16};
     const uint64_t spoiled = apart ? spoiled_places(values, vectors, any) : 0;
     for (uint64_t rest = spoiled; rest; rest &= rest - 1)
         for (int64_t v = 0; v < vectors; ++v)
             store(work.widened.values + (v * PAGE + __builtin_ctzll(rest)) * 16, zero());
-    attend_columns(work, keys, values, any, spoiled, into, {});
+    attend_columns(work, keys, values, any, spoiled, into, following(work, tile));
 }
 
 // ---- folding ------------------------------------------------------------------------------------

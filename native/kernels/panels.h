@@ -10,7 +10,7 @@
 
 namespace draftwalk {
 
-constexpr int64_t PANEL_QUERIES = 48;  // rows times query heads of one key/value head
+constexpr int64_t PANEL_QUERIES = 32;  // rows times query heads of one key/value head
 
 // Places [first, last) of a sequence.
 struct Places {

@@ -120,34 +120,42 @@ struct Widened {
     float* values;
 };
 
-static inline void widen(const HeadPage& page, const PagePool& pool, Places range, Widened into) {
-    const int64_t size = pool.head_dim;
-    const bool half = pool.type == KvType::half;
-    const auto* half_keys = reinterpret_cast<const uint16_t*>(page.keys);
-    const auto* half_values = reinterpret_cast<const uint16_t*>(page.values);
-    const auto* byte_keys = reinterpret_cast<const int8_t*>(page.keys);
-    const auto* byte_values = reinterpret_cast<const int8_t*>(page.values);
-    for (int64_t v = range.first / 16; 16 * v < range.last; ++v)
-        for (int64_t channel = 0; channel < size; ++channel) {
-            const int64_t at = channel * PAGE + 16 * v;
-            const float* scales = page.key_scales + channel / GROUP * PAGE + 16 * v;
+static inline void widen_halves(const HeadPage& page, int64_t size, Places range, Widened into) {
+    const auto* keys = reinterpret_cast<const uint16_t*>(page.keys);
+    const auto* values = reinterpret_cast<const uint16_t*>(page.values);
+    for (int64_t channel = 0; channel < size; ++channel)
+        for (int64_t v = range.first / 16; 16 * v < range.last; ++v)
             store(into.keys + (v * size + channel) * 16,
-                  half ? load_half(half_keys + at)
-                       : to_floats(load_signed(byte_keys + at)) * load(scales));
-        }
+                  load_half(keys + channel * PAGE + 16 * v));
     for (int64_t place = range.first; place < range.last; ++place)
         along(size, [&](int64_t start, int64_t count) {
-            const int64_t at = place * size + start;
+            const uint16_t* from = values + place * size + start;
             float* to = into.values + (start / 16 * PAGE + place) * 16;
-            if (!half) {
-                const float scale = page.value_scales[place * (size / GROUP) + start / GROUP];
-                return store(to, to_floats(load_signed(byte_values + at)) * fill(scale));
-            }
-            if (count == 16) return store(to, load_half(half_values + at));
+            if (count == 16) return store(to, load_half(from));
             uint16_t rest[16] = {};
-            memcpy(rest, half_values + at, static_cast<size_t>(count) * 2);
+            memcpy(rest, from, static_cast<size_t>(count) * 2);
             store(to, load_half(rest));
         });
+}
+
+static inline void widen_bytes(const HeadPage& page, int64_t size, Places range, Widened into) {
+    const auto* keys = reinterpret_cast<const int8_t*>(page.keys);
+    const auto* values = reinterpret_cast<const int8_t*>(page.values);
+    const int64_t first = range.first / 16, last = (range.last + 15) / 16, groups = size / GROUP;
+    for (int64_t channel = 0; channel < size; ++channel)
+        for (int64_t v = first; v < last; ++v) {
+            const Lanes numbers = to_floats(load_signed(keys + channel * PAGE + 16 * v));
+            const Lanes scales = load(page.key_scales + channel / GROUP * PAGE + 16 * v);
+            store(into.keys + (v * size + channel) * 16, numbers * scales);
+        }
+    for (int64_t group = 0; group < groups; ++group)
+        for (int64_t place = range.first; place < range.last; ++place) {
+            const int8_t* from = values + place * size + group * GROUP;
+            const Lanes scale = fill(page.value_scales[place * groups + group]);
+            float* to = into.values + (2 * group * PAGE + place) * 16;
+            store(to, to_floats(load_signed(from)) * scale);
+            store(to + PAGE * 16, to_floats(load_signed(from + 16)) * scale);
+        }
 }
 
 // Which places' values are not all finite.

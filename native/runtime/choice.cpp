@@ -92,11 +92,14 @@ constexpr double INFINITE = std::numeric_limits<double>::infinity();
 
 // ---- the race ----------------------------------------------------------------------------------
 
-uint64_t stream(uint64_t start, int64_t id) {  // 53 bits
-    uint64_t z = start + (static_cast<uint64_t>(id) + 1) * GOLDEN;
+uint64_t mix(uint64_t z) {
     z = (z ^ (z >> 30)) * FIRST;
     z = (z ^ (z >> 27)) * SECOND;
-    return (z ^ (z >> 31)) >> 11;
+    return z ^ (z >> 31);
+}
+
+uint64_t stream(uint64_t start, int64_t id) {  // 53 bits
+    return mix(start + (static_cast<uint64_t>(id) + 1) * GOLDEN) >> 11;
 }
 
 // -log(1 - u) of the uniform u that 53 bits stand for.
@@ -535,16 +538,16 @@ Distribution Chooser::distribution_of_few(const std::vector<int64_t>& ids,
     return found;
 }
 
-Walk Chooser::walk(const int64_t* candidates, const float* scores, int64_t k,
-                   const Filters& filters, const std::vector<uint64_t>& starts) const {
+Walk Chooser::walk(const int64_t* candidates, const float* scores, int64_t rows, int64_t k,
+                   const Filters& filters, uint64_t noise) const {
     Walk path;
     std::vector<double> weights(static_cast<size_t>(k));
     int64_t before = 0;
-    for (const uint64_t start : starts) {
+    for (int64_t n = 0; n < rows; ++n, noise += GOLDEN) {
         const float* row = scores + before * k;
         const double peak = rank_few(scan_, candidates, row, k, filters);
         if (!(std::abs(peak) < LARGEST)) break;
-        const int64_t token = race_few(peak, filters.temperature, start);
+        const int64_t token = race_few(peak, filters.temperature, mix(noise));
         before = std::find(candidates, candidates + k, token) - candidates;
         const double sum = scan_.weights(row, k, 1.0, peak, weights.data());
         path.tokens.push_back(token);

@@ -74,10 +74,10 @@ public:
                                      const std::vector<double>& logits,
                                      const Filters& filters) const;
 
-    // DFlash2's path through the candidates [starts, k] by the scores [starts, k, k]. It ends before
-    // a row whose scores cannot be used.
-    Walk walk(const int64_t* candidates, const float* scores, int64_t k, const Filters& filters,
-              const std::vector<uint64_t>& starts) const;
+    // DFlash2's path through the candidates [rows, k] by the scores [rows, k, k]. It ends before a row
+    // whose scores cannot be used. `noise` is what the first position's key is mixed from.
+    Walk walk(const int64_t* candidates, const float* scores, int64_t rows, int64_t k,
+              const Filters& filters, uint64_t noise) const;
 
     // exp of numbers that are not positive.
     double exp(double x) const;

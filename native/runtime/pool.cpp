@@ -6,6 +6,8 @@
 #include <chrono>
 #include <new>
 
+#include "rounding.h"
+
 namespace draftwalk {
 
 namespace {
@@ -88,11 +90,11 @@ void Pool::run(const std::vector<Task>& tasks, double* seconds) {
     if (threads_ == 1 || forked()) {
         alone(tasks, seconds);
     } else {
-        prepare(tasks.size());
+        prepare(tasks);
         tasks_ = &tasks;
         generation_.fetch_add(1);
         begun_->open();
-        work(tasks, *scratch_[0], seconds);
+        work(tasks, 0, seconds);
         generation_.fetch_add(1);
         moved_->wait([this] { return inside_.load() == 0; });
     }
@@ -100,6 +102,7 @@ void Pool::run(const std::vector<Task>& tasks, double* seconds) {
 }
 
 void Pool::alone(const std::vector<Task>& tasks, double* seconds) {
+    const PlainRounding rounding;
     for (const Task& task : tasks) {
         const auto start = seconds ? Clock::now() : Clock::time_point();
         if (task.units > 0) {
@@ -110,15 +113,26 @@ void Pool::alone(const std::vector<Task>& tasks, double* seconds) {
     }
 }
 
-void Pool::prepare(size_t count) {
-    if (count > prepared_) {
-        prepared_ = std::max(count, 2 * prepared_);
+void Pool::prepare(const std::vector<Task>& tasks) {
+    if (tasks.size() > prepared_) {
+        prepared_ = std::max(tasks.size(), 2 * prepared_);
         progress_ = std::make_unique<Progress[]>(prepared_);
+        shares_ = std::make_unique<Share[]>(prepared_ * static_cast<size_t>(threads_));
     }
-    for (size_t n = 0; n < count; ++n) {
-        progress_[n].next.store(0, std::memory_order_relaxed);
+    for (size_t n = 0; n < tasks.size(); ++n) {
         progress_[n].done.store(0, std::memory_order_relaxed);
+        for (int thread = 0; thread < threads_; ++thread) {
+            Share& part = share(n, thread);
+            part.next.store(share_begin(tasks[n], thread), std::memory_order_relaxed);
+            part.last = share_begin(tasks[n], thread + 1);
+        }
     }
+}
+
+// Shares are whole chunks, as equal as can be.
+int64_t Pool::share_begin(const Task& task, int thread) const {
+    const int64_t chunks = (task.units + task.grain - 1) / task.grain;
+    return std::min(chunks * thread / threads_ * task.grain, task.units);
 }
 
 void Pool::serve(int number) {
@@ -134,36 +148,46 @@ void Pool::serve(int number) {
         const uint64_t now = generation_.load();
         if (now % 2 == 1 && now != seen) {
             seen = now;
-            work(*tasks_, *scratch_[static_cast<size_t>(number)], nullptr);
+            work(*tasks_, number, nullptr);
         }
         if (inside_.fetch_sub(1) == 1) moved_->open();
     }
 }
 
-void Pool::work(const std::vector<Task>& tasks, ThreadScratch& scratch, double* seconds) {
+void Pool::work(const std::vector<Task>& tasks, int thread, double* seconds) {
+    const PlainRounding rounding;
     for (size_t n = 0; n < tasks.size(); ++n) {
         const auto start = seconds ? Clock::now() : Clock::time_point();
-        Progress& progress = progress_[n];
         const int64_t units = tasks[n].units;
-        take_chunks(tasks[n], progress, scratch);
-        moved_->wait([&] { return progress.done.load() >= units; });
+        take_chunks(tasks[n], n, thread);
+        if (n + 1 < tasks.size() && tasks[n + 1].fetch) {
+            const int64_t first = share_begin(tasks[n + 1], thread);
+            if (first < tasks[n + 1].units) tasks[n + 1].fetch(tasks[n + 1].args, first);
+        }
+        moved_->wait([&] { return progress_[n].done.load() >= units; });
         if (seconds) *seconds++ = since(start);
     }
 }
 
-void Pool::take_chunks(const Task& task, Progress& progress, ThreadScratch& scratch) {
-    while (progress.next.load(std::memory_order_relaxed) < task.units) {
-        const int64_t first = progress.next.fetch_add(task.grain, std::memory_order_relaxed);
-        if (first >= task.units) return;
-        const int64_t last = std::min(first + task.grain, task.units);
-        try {
-            scratch.reset();
-            task.kernel(task.args, first, last, scratch);
-        } catch (const std::bad_alloc&) {
-            failed_.store(true, std::memory_order_relaxed);
+void Pool::take_chunks(const Task& task, size_t number, int thread) {
+    ThreadScratch& scratch = *scratch_[static_cast<size_t>(thread)];
+    int64_t done = 0;
+    for (int turn = 0; turn < threads_; ++turn) {
+        Share& part = share(number, (thread + turn) % threads_);
+        while (part.next.load(std::memory_order_relaxed) < part.last) {
+            const int64_t first = part.next.fetch_add(task.grain, std::memory_order_relaxed);
+            if (first >= part.last) break;
+            const int64_t last = std::min(first + task.grain, part.last);
+            try {
+                scratch.reset();
+                task.kernel(task.args, first, last, scratch);
+            } catch (const std::bad_alloc&) {
+                failed_.store(true, std::memory_order_relaxed);
+            }
+            done += last - first;
         }
-        if (progress.done.fetch_add(last - first) + last - first == task.units) moved_->open();
     }
+    if (done > 0 && progress_[number].done.fetch_add(done) + done == task.units) moved_->open();
 }
 
 }  // namespace draftwalk

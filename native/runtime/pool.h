@@ -1,8 +1,9 @@
 // Threads that work through the calls of a program together.
 //
-// Each call's units are handed out in chunks by a counter. A call is over when all its units are
-// done, whoever did them, so nobody waits for a thread that the system has taken off its core. The
-// caller works too; threads that find nothing to do spin for a short while and then sleep.
+// Each thread has a share of a call's units and takes it in chunks, one after the other, as memory
+// likes it; then it helps with what is left of the others' shares. A call is over when all its units
+// are done, whoever did them, so nobody waits for a thread that the system has taken off its core.
+// The caller works too; threads that find nothing to do spin for a short while and then sleep.
 #pragma once
 
 #include <atomic>
@@ -17,12 +18,16 @@
 
 namespace draftwalk {
 
+// Asks the memory for what a unit will read first; may be called before the call's turn.
+using Fetch = void (*)(const void* args, int64_t unit);
+
 // One call ready to run: units [0, units) in chunks of `grain`.
 struct Task {
     Kernel kernel;
     const void* args;
     int64_t units;
     int64_t grain;
+    Fetch fetch;  // or null
 };
 
 // Waiting for something that another thread makes true.
@@ -52,17 +57,24 @@ public:
     void run(const std::vector<Task>& tasks, double* seconds = nullptr);
 
 private:
-    struct alignas(64) Progress {
+    struct alignas(64) Share {  // of one thread in one call
         std::atomic<int64_t> next{0};
+        int64_t last = 0;
+    };
+    struct alignas(64) Progress {
         std::atomic<int64_t> done{0};
     };
 
     void serve(int number);
     void end();
-    void work(const std::vector<Task>& tasks, ThreadScratch& scratch, double* seconds);
-    void take_chunks(const Task& task, Progress& progress, ThreadScratch& scratch);
+    void work(const std::vector<Task>& tasks, int thread, double* seconds);
+    void take_chunks(const Task& task, size_t number, int thread);
     void alone(const std::vector<Task>& tasks, double* seconds);
-    void prepare(size_t count);
+    void prepare(const std::vector<Task>& tasks);
+    int64_t share_begin(const Task& task, int thread) const;
+    Share& share(size_t task, int thread) {
+        return shares_[task * static_cast<size_t>(threads_) + static_cast<size_t>(thread)];
+    }
     bool forked() const;
 
     const int threads_;
@@ -71,6 +83,7 @@ private:
     std::vector<std::thread> workers_;
 
     std::unique_ptr<Progress[]> progress_;
+    std::unique_ptr<Share[]> shares_;
     size_t prepared_ = 0;
     const std::vector<Task>* tasks_ = nullptr;
     std::atomic<bool> failed_{false};

@@ -52,12 +52,19 @@ void Program::quantise(int64_t call, const Quantised& into) {
     *companion = into;
 }
 
+void Program::only_quantise(int64_t call) {
+    const Call& one = calls_.at(static_cast<size_t>(call));
+    if (one.quantised == nullptr || one.quantised->values == nullptr)
+        throw std::logic_error("this call would write nothing");
+    *one.out = nullptr;
+}
+
 void Program::run(double* seconds) {
     tasks_.clear();
     int64_t needed = 0;
     for (const Call& call : calls_) {
         const int64_t units = call.units ? call.units(call.args) : call.constant;
-        tasks_.push_back({call.kernel, call.args, units, call.grain});
+        tasks_.push_back({call.kernel, call.args, units, call.grain, call.fetch});
         if (call.workspace) needed = std::max(needed, call.workspace(call.args));
     }
     runtime_->run(tasks_, needed, seconds);

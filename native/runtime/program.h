@@ -47,8 +47,10 @@ struct Call {
     int64_t constant;
     int64_t grain;         // units that are handed out together
     const char* label;     // of profiles; a string that lives as long as the program
+    float** out;           // where the output is set, of calls that can quantise
     Quantised* quantised;  // where the output's int8 companion is set, null if it has none
     Units workspace;       // bytes of it that the call needs, null if none
+    Fetch fetch = nullptr;
 };
 
 class Program {
@@ -81,6 +83,14 @@ public:
     // Lets a call write its output's int8 companion too.
     void quantise(int64_t call, const Quantised& into);
 
+    // Lets it write nothing but that.
+    void only_quantise(int64_t call);
+
+    // Lets threads that wait for a call to begin ask the memory for what they will read.
+    void fetch_ahead(int64_t call, Fetch fetch) {
+        calls_.at(static_cast<size_t>(call)).fetch = fetch;
+    }
+
     int64_t size() const { return static_cast<int64_t>(calls_.size()); }
     const Kernels& kernels() const { return runtime_->kernels; }
     int threads() const { return runtime_->threads(); }
@@ -101,9 +111,16 @@ private:
     int64_t append(Kernel Kernels::*kernel, const Args& args, Units units, int64_t constant,
                    int64_t grain, const char* label, Units workspace) {
         static_assert(std::is_trivially_copyable_v<Args>, "arguments are copied as bytes");
-        Call call{kernels().*kernel, copy(&args, sizeof(Args)), units,    constant,
-                  grain,             label,                     nullptr, workspace};
+        Call call{};
+        call.kernel = kernels().*kernel;
+        call.args = copy(&args, sizeof(Args));
+        call.units = units;
+        call.constant = constant;
+        call.grain = grain;
+        call.label = label;
+        call.workspace = workspace;
         if constexpr (HasCompanion<Args>::value) {
+            call.out = &static_cast<Args*>(call.args)->out;
             call.quantised = &static_cast<Args*>(call.args)->quantised;
         }
         return push(call);

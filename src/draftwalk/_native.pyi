@@ -36,6 +36,8 @@ class Program:
         """Name and seconds of every call."""
     def quantise(self, call: int, into: int, rows: int, width: int) -> None:
         """Lets a call write the int8 companion of its output too."""
+    def only_quantise(self, call: int) -> None:
+        """Lets it write nothing else."""
 
 class Arena:
     """Memory at addresses that stay."""
@@ -272,11 +274,15 @@ class Chooser:
         self,
         candidates: int,
         scores: int,
+        rows: int,
         k: int,
         filters: tuple[float, int, float, float],
-        starts: Sequence[int],
+        noise: int,
     ) -> tuple[list[int], list[float]]:
-        """A path through candidates [M, k] by scores [M, k, k]: tokens and confidences."""
+        """A path through candidates [rows, k] by scores [rows, k, k]: tokens and confidences.
+
+        `noise` is what the first position's key is mixed from.
+        """
     def exp(self, x: float) -> float:
         """For numbers that are not positive."""
 

@@ -337,6 +337,17 @@ def load(
     """
     placement = placement or Placement()
     ops = placement.open()
+    with ops.alone():
+        return _load(target, drafter, placement, plain, ops)
+
+
+def _load(
+    target: str | Path,
+    drafter: str | Path | None,
+    placement: Placement,
+    plain: bool,
+    ops: Operations,
+) -> Engine:
     checkpoint = open_model(resolve(target))
     model = build_target(checkpoint, ops, placement.context)
     if plain:

@@ -1,15 +1,23 @@
 from pathlib import Path
 
 import pytest
+from torch import Tensor
 
+from draftwalk.cli import back_end_facts
 from draftwalk.draft.pairing import packaged_drafters
+from draftwalk.models import open_model
+from draftwalk.ops import choice
+from draftwalk.target.load import build_target
+from draftwalk.weights import RawTensor
 from support.command_line import call
 from support.models import FIXTURES
-from support.talking_model import VOCABULARY
+from support.talking_model import VOCABULARY, write_target
+
+needs_extension = pytest.mark.skipif(choice.extension_fault() is not None, reason="no extension")
 
 
 def test_a_target_is_explained(files: Path) -> None:
-    outcome = call("info", files / "t.gguf", "--json")
+    outcome = call("info", files / "t.gguf", "--json", "--backend", "torch")
     assert (outcome.code, outcome.err) == (0, "")
     (facts,) = outcome.json["files"]
     assert facts["role"] == "target"
@@ -28,7 +36,7 @@ def test_a_target_is_explained(files: Path) -> None:
 
 def test_memory_follows_dtype_and_context(files: Path) -> None:
     half = call("info", files / "t.gguf", "--json", "--dtype", "bfloat16", "-c", "64").json
-    single = call("info", files / "t.gguf", "--json", "-c", "64").json
+    single = call("info", files / "t.gguf", "--json", "-c", "64", "--backend", "torch").json
     (one,), (two,) = single["files"], half["files"]
     for key in ("weights_bytes", "kv_bytes"):
         assert one["memory"][key] == 2 * two["memory"][key]
@@ -55,7 +63,7 @@ def test_both_containers_are_understood_alike() -> None:
 
 
 def test_drafters_are_explained(files: Path) -> None:
-    outcome = call("info", files / "d1", files / "d2", "--json")
+    outcome = call("info", files / "d1", files / "d2", "--json", "--backend", "torch")
     assert outcome.code == 0
     plain, selecting = outcome.json["files"]
     assert (plain["kind"], selecting["kind"]) == ("DFlash", "DFlash2")
@@ -120,12 +128,74 @@ def test_a_file_that_cannot_be_used_does_not_hide_the_others(files: Path, tmp_pa
 
 
 def test_people_are_told_about_the_back_end(files: Path) -> None:
-    outcome = call("info", files / "t.gguf", files / "d2")
+    outcome = call("info", files / "t.gguf", files / "d2", "--backend", "torch")
     assert outcome.code == 0
     assert "torch" in outcome.out
     assert "the promise is about the distribution" in outcome.out
     for line in ("role                       target", "kind                       DFlash2"):
         assert line in outcome.out
+
+
+def test_without_the_extension_the_promise_is_smaller(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (back_end_facts, choice):
+        monkeypatch.setattr(module, "extension_fault", lambda: "not there")
+    facts = call("info", files / "t.gguf", "--json").json["back_end"]
+    assert (facts["name"], facts["native_extension"]) == ("torch", False)
+    assert facts["extension_fault"] == "not there"
+    assert facts["promise"].startswith("without the native extension the promise is about the dist")
+    refused = call("info", files / "t.gguf", "--backend", "native")
+    assert refused.code == 1
+    assert "not there" in refused.err
+
+
+@needs_extension
+def test_the_native_back_end_and_its_promise(files: Path) -> None:
+    outcome = call("info", files / "t.gguf", "--json", "-t", "3")
+    facts = outcome.json["back_end"]
+    assert (facts["name"], facts["native_extension"], facts["threads"]) == ("native", True, 3)
+    assert facts["instruction_set"] == choice.instruction_sets()[0]
+    assert "the same bits" in facts["promise"]
+    refused = call("info", files / "t.gguf", "--backend", "native", "--dtype", "float64")
+    assert (refused.code, refused.out) == (1, "")
+    assert "float32 on the cpu" in refused.err
+
+
+@needs_extension
+@pytest.mark.parametrize(("kv", "size"), [("f16", 2), ("q8", 1 + 4 / 32)])
+def test_memory_is_that_of_the_native_back_end(tmp_path: Path, kv: str, size: float) -> None:
+    from draftwalk.ops.native import NativeOperations
+
+    class Counting(NativeOperations):
+        taken = 0
+
+        def matrix(self, raw: RawTensor):  # type: ignore[no-untyped-def]
+            made = super().matrix(raw)
+            self.taken += made.bytes
+            return made
+
+        def vector(self, raw: RawTensor, plus: float = 0.0) -> Tensor:
+            made = super().vector(raw, plus)
+            self.taken += made.nbytes
+            return made
+
+    path = write_target(tmp_path / "t.gguf", head_dim=32)
+    ops = Counting()
+    build_target(open_model(path), ops)
+    outcome = call("info", path, "--json", "--kv-type", kv)
+    (facts,) = outcome.json["files"]
+    assert facts["memory"]["weights_bytes"] == ops.taken
+    values = facts["stored"]["all"]["values"]
+    assert facts["memory"]["bytes_per_weight"] == round(ops.taken / values, 4)
+    assert facts["memory"]["kv_bytes"] == 2 * 3 * 512 * 2 * 32 * size
+
+
+@needs_extension
+def test_k_and_v_that_have_no_8_bit_form_are_refused(files: Path) -> None:
+    outcome = call("info", files / "t.gguf", "--kv-type", "q8")
+    assert outcome.code == 1
+    assert "multiple of 32" in outcome.err
 
 
 def test_no_file_is_a_usage_error() -> None:

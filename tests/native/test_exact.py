@@ -146,3 +146,14 @@ def test_instruction_sets_and_machines(name: str, architecture: str, kv: str) ->
     """The same bits as wherever the hashes were recorded."""
     target = model("Q5_1", architecture, 2, name, kv)
     check_golden(f"logits {architecture} {kv}", in_chunks(target, tokens(9, 70), 24).numpy())
+
+
+def test_a_thread_that_flushes_subnormals() -> None:
+    """What another library set in the calling thread does not reach the kernels."""
+    expected, text = reference("Q4_0", ARCHITECTURES[0], 4), tokens(4)
+    torch.set_flush_denormal(True)
+    try:
+        got = in_chunks(model("Q4_0", ARCHITECTURES[0], 2), text, 64)
+    finally:
+        torch.set_flush_denormal(False)
+    assert torch.equal(got, expected)

@@ -282,3 +282,20 @@ def test_a_pass_tells_the_time_of_its_calls() -> None:
         lambda r, i: OPS.linear(OPS.norm(i[0], WEIGHT, 1e-6), (QUANTISED,)),
     )
     assert [name for name, _ in fused] == ["norm", "linear"]
+
+
+@pytest.mark.parametrize("linear", [FLOAT, QUANTISED], ids=["float", "quantised"])
+def test_what_only_its_companion_is_read_of_is_not_written(linear: Linear) -> None:
+    owner, rows, x = Owner(), rows_of(2), tensor(2, 2, H)
+    places = []
+
+    def body(rows: Rows, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        u = OPS.norm(inputs[0], WEIGHT, 1e-6)
+        places.append(u.data_ptr())
+        return OPS.linear(u, (linear,))
+
+    wanted = copies(OPS.run((owner,), rows, (x,), body))
+    memory = native.tensor(places[-1], 2 * H, OPS)
+    memory.fill_(77.0)
+    assert same(OPS.run((owner,), rows, (x,), body), wanted)
+    assert bool((memory == 77.0).all()) == (linear is QUANTISED)

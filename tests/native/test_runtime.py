@@ -155,6 +155,8 @@ def test_only_a_call_that_can_quantise_is_told_to() -> None:
     call = native.gather(program, address(x), address(index), address(out), 2, 32)
     with pytest.raises(RuntimeError, match="quantise"):
         program.quantise(call, address(out), 2, 32)
+    with pytest.raises(RuntimeError, match="nothing"):
+        program.only_quantise(call)
     with pytest.raises(IndexError):
         program.quantise(7, address(out), 2, 32)
 

@@ -38,6 +38,7 @@ def write_target(
     context: int = 512,
     seed: int = 5,
     width: int = WIDTH,
+    head_dim: int = HEAD_DIM,
 ) -> Path:
     """A llama in F32 as a GGUF file."""
     rng = np.random.default_rng(seed)
@@ -49,10 +50,10 @@ def write_target(
     for n in range(DEPTH):
         shapes |= {
             f"blk.{n}.attn_norm.weight": (width,),
-            f"blk.{n}.attn_q.weight": (HEADS * HEAD_DIM, width),
-            f"blk.{n}.attn_k.weight": (KV_HEADS * HEAD_DIM, width),
-            f"blk.{n}.attn_v.weight": (KV_HEADS * HEAD_DIM, width),
-            f"blk.{n}.attn_output.weight": (width, HEADS * HEAD_DIM),
+            f"blk.{n}.attn_q.weight": (HEADS * head_dim, width),
+            f"blk.{n}.attn_k.weight": (KV_HEADS * head_dim, width),
+            f"blk.{n}.attn_v.weight": (KV_HEADS * head_dim, width),
+            f"blk.{n}.attn_output.weight": (width, HEADS * head_dim),
             f"blk.{n}.ffn_norm.weight": (width,),
             f"blk.{n}.ffn_gate.weight": (MLP, width),
             f"blk.{n}.ffn_up.weight": (MLP, width),
@@ -65,7 +66,7 @@ def write_target(
         if name == "output.weight":
             values[END - 1 :] = 0.0  # never better than the best of 96: texts end at limits
         tensors.append(pack_tensor(name, values.astype(np.float32), F32))
-    write_gguf(path, {**_settings(context, width), **_words(template)}, tensors)
+    write_gguf(path, {**_settings(context, width, head_dim), **_words(template)}, tensors)
     return path
 
 
@@ -86,7 +87,7 @@ def write_drafter(
     return folder
 
 
-def _settings(context: int, width: int) -> dict[str, str | int | float]:
+def _settings(context: int, width: int, head_dim: int) -> dict[str, str | int | float]:
     return {
         "general.architecture": "llama",
         "llama.block_count": DEPTH,
@@ -95,10 +96,10 @@ def _settings(context: int, width: int) -> dict[str, str | int | float]:
         "llama.feed_forward_length": MLP,
         "llama.attention.head_count": HEADS,
         "llama.attention.head_count_kv": KV_HEADS,
-        "llama.attention.key_length": HEAD_DIM,
-        "llama.attention.value_length": HEAD_DIM,
+        "llama.attention.key_length": head_dim,
+        "llama.attention.value_length": head_dim,
         "llama.attention.layer_norm_rms_epsilon": 1e-5,
-        "llama.rope.dimension_count": HEAD_DIM,
+        "llama.rope.dimension_count": head_dim,
         "llama.rope.freq_base": 10000.0,
         "llama.vocab_size": VOCABULARY,
     }

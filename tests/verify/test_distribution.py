@@ -146,8 +146,9 @@ def test_candidates_are_a_vocabulary_that_is_minus_infinity_elsewhere(
     whole[0, ids] = scores
     (expected,) = supports(whole, sampling, text, ())
     if max(row) == -math.inf:
-        with pytest.raises(NumericalError, match="drafter"):
-            candidate_support(ids, scores, sampling, text)
+        fault = candidate_support(ids, scores, sampling, text).fault
+        assert isinstance(fault, NumericalError)
+        assert "drafter" in str(fault)
     elif expected.fault is not None:
         unbanned = replace(sampling, logit_bias={})
         (expected,) = supports(whole, unbanned, text, ())

@@ -110,9 +110,13 @@ def _selector(checkpoint: Checkpoint, config: DrafterConfig, ops: Sizing) -> Fac
     rank, vocabulary = selector.rank, config.sizes.vocabulary
     factored = f"{_SELECTOR}predecessor_factor" in raw
     gate = ops.bytes_of(raw[f"{_SELECTOR}hidden_projection.weight"])
-    # Factors are multiplied out at load, in the type of activations.
-    made = vocabulary * rank * ops.dtype.itemsize
-    tables = 2 * made if factored else sum(map(ops.bytes_of, raw.values())) - gate
+    if factored:  # multiplied out at load, in the type of activations
+        row = rank * ops.dtype.itemsize
+        tables = 2 * vocabulary * row
+    else:
+        one, two = (raw[f"{_SELECTOR}{side}_codebook"] for side in ("predecessor", "successor"))
+        row = ops.row_bytes(one)
+        tables = ops.bytes_of(one) + ops.bytes_of(two)
     drafted = config.block - 1
     read_rows = selector.candidates * drafted + selector.candidates * (drafted - 1) + 1
     return {
@@ -125,6 +129,6 @@ def _selector(checkpoint: Checkpoint, config: DrafterConfig, ops: Sizing) -> Fac
             "table_values": 2 * vocabulary * rank,
             "stored_bytes": sum(one.bytes for one in raw.values()),
             "resident_bytes": gate + tables,
-            "read_per_step_bytes": gate + read_rows * tables // (2 * vocabulary),
+            "read_per_step_bytes": gate + read_rows * row,
         },
     }

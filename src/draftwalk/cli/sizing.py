@@ -81,6 +81,10 @@ class Sizing(TorchOperations):
 
         return packed_bytes(raw)
 
+    def row_bytes(self, raw: RawTensor) -> int:
+        """What looking a row of a matrix up reads."""
+        return raw.bytes // raw.shape[0] if self.native else raw.shape[1] * self.dtype.itemsize
+
 
 class CountedPages:
     """A pool that holds nothing.

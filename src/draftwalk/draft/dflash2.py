@@ -6,12 +6,10 @@ the row before. The walk goes left to right, one token at a time, from the ancho
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from draftwalk.draft import Draft, DraftRequest
@@ -20,8 +18,10 @@ from draftwalk.draft.block import BlockDrafter
 from draftwalk.draft.choose import choose
 from draftwalk.ops import Linear, Matrix, Operations
 from draftwalk.rows import Rows
-from draftwalk.verify.distribution import Support, candidate_support
-from draftwalk.verify.native import chooser_for, native_walk
+from draftwalk.verify.distribution import Support, candidates_changed, support_of_few
+from draftwalk.verify.native import NativeCandidates, chooser_for, native_walk
+from draftwalk.verify.penalties import recent_counts
+from draftwalk.verify.verdict import Row
 
 if TYPE_CHECKING:
     from draftwalk._native import Chooser
@@ -56,8 +56,11 @@ class DFlash2(BlockDrafter):
             return []
         candidates, scores = self.draft(requests, block)
         size = candidates.shape[0] // len(requests)
-        lattice = _Lattice(candidates, scores, chooser_for(scores))
-        return [_walk(lattice, n * size, size, one) for n, one in enumerate(requests)]
+        chooser = chooser_for(scores)
+        return [
+            _walk(candidates, scores, range(n * size, (n + 1) * size), chooser, request)
+            for n, request in enumerate(requests)
+        ]
 
     def outputs(self, hidden: Tensor, rows: Rows) -> tuple[Tensor, ...]:
         """Candidates [M, K] and scores [M, K, K] after each candidate of the row before."""
@@ -68,61 +71,51 @@ class DFlash2(BlockDrafter):
         return candidates, self._ops.selector(unary, candidates, gate, self._tables, rows)
 
 
-@dataclass(frozen=True, slots=True)
-class _Lattice:
-    """What paths are looked for in.
-
-    Attributes:
-        candidates: [M, K] of the drafted rows of all blocks.
-        scores: [M, K, K] after each candidate of the row before.
-        chooser: what can look for them natively, if anything can.
-    """
-
-    candidates: Tensor
-    scores: Tensor
-    chooser: Chooser | None
-
-
-def _walk(lattice: _Lattice, first: int, size: int, request: DraftRequest) -> Draft:
-    """One path of at most `limit` tokens through rows of one block."""
-    sampling, size = request.sampling, min(request.limit, size)
+def _walk(
+    candidates: Tensor, scores: Tensor, rows: range, chooser: Chooser | None, request: DraftRequest
+) -> Draft:
+    """One path of at most `limit` tokens through the rows of a block."""
+    sampling, rows = request.sampling, rows[: request.limit]
     drawn = sampling.rule == "rejection"
-    if lattice.chooser is None or not sampling.plain or (drawn and not sampling.greedy):
-        rows = slice(first, first + size)
-        return _walk_slowly(
-            lattice.candidates[rows].cpu(), lattice.scores[rows].double().cpu(), request
-        )
+    if chooser is None or not sampling.plain or (drawn and not sampling.greedy):
+        block = slice(rows.start, rows.stop)
+        return _walk_by_step(candidates[block].tolist(), scores[block], chooser, request)
     tokens, confidence = native_walk(
-        lattice.chooser,
-        lattice.candidates,
-        lattice.scores,
-        range(first, first + size),
-        sampling,
-        request.noise,
-        len(request.history),
+        chooser, candidates, scores, rows, sampling, request.noise, len(request.history)
     )
     q = map(Support.certain, tokens) if drawn else ()
     return Draft(tuple(tokens), tuple(q), tuple(confidence))
 
 
-def _walk_slowly(candidates: Tensor, scores: Tensor, request: DraftRequest) -> Draft:
-    """The reference, for any sampling and float type."""
+def _walk_by_step(
+    candidates: list[list[int]], scores: Tensor, chooser: Chooser | None, request: DraftRequest
+) -> Draft:
+    """The same for any sampling, rule and float type; the transition's own probability as well."""
+    sampling = request.sampling
+    lattice = scores.double().cpu().numpy()
     tokens: list[int] = []
     q: list[Support] = []
     confidence: list[float] = []
     predecessor = 0
-    for n, ids in enumerate(candidates):
-        row = scores[n, predecessor]
-        text = request.history if request.sampling.plain else [*request.history, *tokens]
-        token = choose(candidate_support(ids, row, request.sampling, text), request, q, n)
+    last_n = sampling.repeat_last_n if sampling.penalised else 0
+    counts = recent_counts(request.history, tokens, last_n)
+    for n, (ids, seen) in enumerate(zip(candidates, counts, strict=False)):
+        own = lattice[n, predecessor].tolist()
+        changed = candidates_changed(own, ids, seen, sampling)
+        row: Row
+        if chooser is None:
+            row = support_of_few(changed, ids, sampling)
+        else:
+            row = NativeCandidates(chooser, ids, changed, sampling)
+        token = choose(row, request, q, n)
         if token is None:
             break
-        predecessor = int((ids.numpy() == token).argmax())
+        predecessor = ids.index(token)
         tokens.append(token)
-        confidence.append(_softmax_at(row.numpy(), predecessor))
+        confidence.append(_softmax_at(own, predecessor))
     return Draft(tuple(tokens), tuple(q), tuple(confidence))
 
 
-def _softmax_at(row: NDArray[np.float64], place: int) -> float:
-    weights = np.exp(row - row.max())
-    return float(weights[place] / weights.sum())
+def _softmax_at(row: list[float], place: int) -> float:
+    peak = max(row)
+    return math.exp(row[place] - peak) / sum(math.exp(score - peak) for score in row)

@@ -25,7 +25,7 @@ from draftwalk.errors import NumericalError, PromptError, UserError
 from draftwalk.settings import Sampling
 from draftwalk.verify.filters import Floats, Ids, kept, ranked, softmax
 from draftwalk.verify.noise import Noise, exponential
-from draftwalk.verify.penalties import changed_on_host, penalise_rows, recent_counts
+from draftwalk.verify.penalties import changed_few, penalise_rows, recent_counts
 
 SCORES = "the drafter's scores"
 _LARGEST = 1e300  # finite even after division by the lowest temperature
@@ -77,7 +77,8 @@ class Support:
         if len(ids) == 1:
             return int(ids[0])
         u = noise.uniforms_on_host(position, ids)
-        ratio = u / p
+        with np.errstate(over="ignore"):  # it is so for tokens that never win
+            ratio = u / p
         first = int(ratio.argmin())
         bound = exponential(u[first].item()) / p[first].item() * _SLACK
         rivals = (ratio <= bound).nonzero()[0].tolist()
@@ -141,33 +142,40 @@ def candidate_support(
         scores: [K] their logits.
         sampling: the filters; top-p and min-p see only the candidates' probabilities.
         history: committed tokens, then the draft so far.
+    """
+    tokens = ids.tolist()
+    seen = next(iter(recent_counts(history, (), sampling.repeat_last_n)))
+    changed = candidates_changed(scores.tolist(), tokens, seen, sampling)
+    return support_of_few(changed, tokens, sampling)
+
+
+def candidates_changed(
+    scores: list[float], tokens: Sequence[int], seen: Mapping[int, int], sampling: Sampling
+) -> list[float]:
+    """What biases and penalties make of candidates' scores.
 
     Candidates that are all banned keep their scores without the bans: the drafter has to name one,
     and the target, whose bans do hold, rejects it.
     """
-    values, tokens = scores.double().cpu().numpy(), ids.long().cpu().numpy()
+    if sampling.plain:
+        return scores
+    changed = changed_few(scores, tokens, seen, sampling)
+    if any(score != -math.inf for score in changed):
+        return changed
+    return changed_few(scores, tokens, seen, replace(sampling, logit_bias={}))
+
+
+def support_of_few(scores: Sequence[float], tokens: Sequence[int], sampling: Sampling) -> Support:
+    """The distribution over candidates whose scores are as biases and penalties leave them."""
+    values, ids = np.array(scores, np.float64), np.array(tokens, np.int64)
     peak = float(values.max())
     fault = row_fault(0, peak, peak, SCORES)
     if fault is not None:
         return Support.unusable(fault)
-    seen = next(iter(recent_counts(history, (), sampling.repeat_last_n)))
-    values = candidates_changed(values, tokens.tolist(), sampling, seen)
     if sampling.greedy:
-        return Support.certain(int(tokens[values == values.max()].min()))
-    order = np.lexsort((tokens, -values))[: sampling.top_k or len(tokens)]
-    return _cut(softmax(values[order] / sampling.temperature), tokens[order], sampling)
-
-
-def candidates_changed(
-    values: Floats, tokens: Sequence[int], sampling: Sampling, seen: Mapping[int, int]
-) -> Floats:
-    """What biases and penalties make of candidates' scores; bans do not hold if all are banned."""
-    if sampling.plain:
-        return values
-    changed = changed_on_host(values, tokens, seen, sampling)
-    if changed.max() > -math.inf:
-        return changed
-    return changed_on_host(values, tokens, seen, replace(sampling, logit_bias={}))
+        return Support.certain(int(ids[values == peak].min()))
+    order = np.lexsort((ids, -values))[: sampling.top_k or len(ids)]
+    return _cut(softmax(values[order] / sampling.temperature), ids[order], sampling)
 
 
 def check_bias(logit_bias: Mapping[int, float], vocabulary: int) -> None:

@@ -20,7 +20,7 @@ from draftwalk.settings import Sampling
 from draftwalk.verify.distribution import SCORES, Support, check_bias, row_fault
 from draftwalk.verify.filters import Floats, Ids
 from draftwalk.verify.noise import Noise, Purpose
-from draftwalk.verify.penalties import changed_on_host, recent_counts
+from draftwalk.verify.penalties import changed, recent_counts
 
 if TYPE_CHECKING:
     from draftwalk._native import Chooser
@@ -135,9 +135,7 @@ class NativeCandidates:
 
     def support(self) -> Support:
         """Their distribution."""
-        ids, p, _, peak = self._chooser.distribution_of_few(
-            self._ids, self._scores, self._filters
-        )
+        ids, p, _, peak = self._chooser.distribution_of_few(self._ids, self._scores, self._filters)
         if not len(ids):
             return Support.unusable(_fault(0, peak, peak, SCORES))
         return Support(torch.from_numpy(ids), torch.from_numpy(p))
@@ -183,16 +181,15 @@ def native_walk(
         noise: the request's noise.
         position: of the first token.
     """
+    assert candidates.is_contiguous(), "rows lie one after the other"
     K = candidates.shape[1]
-    starts = [0] * len(rows)
-    if not sampling.greedy:
-        starts = [noise.key(position + n, Purpose.TOKEN) for n in range(len(rows))]
     return chooser.walk(
         candidates.data_ptr() + 8 * K * rows.start,
         scores.data_ptr() + 4 * K * K * rows.start,
+        len(rows),
         K,
         filters_of(sampling),
-        starts,
+        0 if sampling.greedy else noise.unmixed(position, Purpose.TOKEN),
     )
 
 
@@ -201,7 +198,7 @@ def _changed(row: Tensor, sampling: Sampling, seen: Mapping[int, int]) -> tuple[
     V = len(row)
     tokens = sorted({*sampling.logit_bias, *(token for token in seen if 0 <= token < V)})
     ids = np.array(tokens, np.int64)
-    return ids, changed_on_host(row.numpy()[ids].astype(np.float64), tokens, seen, sampling)
+    return ids, changed(row.numpy()[ids].astype(np.float64), tokens, seen, sampling)
 
 
 def _fault(number: int, peak: float, raw_peak: float, what: str = "the logits") -> UserError:

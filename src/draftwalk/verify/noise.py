@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -57,9 +58,17 @@ class Noise:
 
     def key(self, position: int, purpose: Purpose) -> int:
         """64 bits that are different for each (choice, purpose, position) of this seed."""
+        return _mix(self.unmixed(position, purpose))
+
+    def unmixed(self, position: int, purpose: Purpose) -> int:
+        """What a key is mixed from. It grows by the same step from each position to the next."""
         assert 0 <= position < 1 << _POSITION_BITS, "position outside what a key can hold"
         index = ((self.choice << _PURPOSE_BITS) | purpose) << _POSITION_BITS | position
-        return _mix(_mix(self.seed + _GOLDEN) + (index + 1) * _GOLDEN)
+        return (self._first + (index + 1) * _GOLDEN) & _MASK
+
+    @cached_property
+    def _first(self) -> int:
+        return _mix(self.seed + _GOLDEN)
 
     def uniform(self, position: int, purpose: Purpose) -> float:
         """The one number in (0, 1) with this purpose at this position.

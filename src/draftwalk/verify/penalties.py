@@ -16,7 +16,7 @@ from torch import Tensor
 from draftwalk.settings import Sampling
 from draftwalk.verify.filters import Floats
 
-_Numbers = TypeVar("_Numbers", Tensor, Floats)
+_Numbers = TypeVar("_Numbers", Tensor, Floats, float)
 
 
 def recent(history: Sequence[int], last_n: int) -> Sequence[int]:
@@ -54,10 +54,10 @@ def penalise(logits: Tensor, counts: Tensor, sampling: Sampling) -> Tensor:
     return torch.where(logits > 0, *_penalised(logits, counts, sampling))
 
 
-def changed_on_host(
+def changed(
     logits: Floats, tokens: Sequence[int], seen: Mapping[int, int], sampling: Sampling
 ) -> Floats:
-    """What biases and penalties make of the logits of some tokens.
+    """What biases and penalties make of the logits of some tokens, on the host.
 
     Args:
         logits: of the tokens.
@@ -65,9 +65,9 @@ def changed_on_host(
         seen: how often tokens occur in the recent text.
         sampling: biases and penalties.
     """
-    bias = sampling.logit_bias
-    if bias:
-        logits = logits + [bias.get(token, 0.0) for token in tokens]
+    if sampling.logit_bias:
+        with np.errstate(invalid="ignore"):  # a ban of +inf, in a row that cannot be used anyway
+            logits = logits + [sampling.logit_bias.get(token, 0.0) for token in tokens]
     if not sampling.penalised:
         return logits
     counts = np.array([seen.get(token, 0) for token in tokens], np.float64)
@@ -75,10 +75,23 @@ def changed_on_host(
     return np.where(counts > 0, penalised, logits)
 
 
-def _penalised(
-    logits: _Numbers, counts: _Numbers, sampling: Sampling
-) -> tuple[_Numbers, _Numbers]:
-    """What penalties make of positive logits, and of others. Written once for torch and numpy."""
+def changed_few(
+    scores: Sequence[float], tokens: Sequence[int], seen: Mapping[int, int], sampling: Sampling
+) -> list[float]:
+    """The same for so few that an array would take longer."""
+    scores = [
+        score + sampling.logit_bias.get(n, 0.0) for score, n in zip(scores, tokens, strict=True)
+    ]
+    if sampling.penalised:
+        for place, token in enumerate(tokens):
+            if token in seen:
+                positive, other = _penalised(scores[place], seen[token], sampling)
+                scores[place] = positive if scores[place] > 0 else other
+    return scores
+
+
+def _penalised(logits: _Numbers, counts: _Numbers, sampling: Sampling) -> tuple[_Numbers, _Numbers]:
+    """What penalties make of positive logits, and of others; for all kinds of numbers."""
     factor = sampling.repeat_penalty
     less = counts * sampling.frequency_penalty
     return (

@@ -36,7 +36,9 @@ class _Value:
         gone: watches the tensor.
         places: what to release when it is gone.
         companion: address, 0 where there is none yet.
-        call: the call that can write the companion too, until it is told to.
+        call: the call that can write the companion too, if there is one.
+        fused: whether it was told to.
+        read: whether anything reads the values themselves.
     """
 
     number: int
@@ -44,6 +46,8 @@ class _Value:
     places: list[int]
     companion: int = 0
     call: int | None = None
+    fused: bool = False
+    read: bool = False
 
 
 @dataclass(slots=True)
@@ -109,6 +113,11 @@ class Recorder:
         table.embed(0 if embeddings is None else embeddings.data_ptr())
         self._row_table, self._rows = table, table.like(rows, embeddings)
         results = body(self._rows, places)
+        for one in results:
+            if id(one) in self._values:
+                self._values[id(one)].read = True
+        for value in [*self._values.values()]:
+            self._settle(value)
         every = places if embeddings is None else (*places, embeddings)
         return Recording(self.program, table, every, [*self._tables.values()], results, self._kept)
 
@@ -133,6 +142,7 @@ class Recorder:
         def gone(_: weakref.ref[Tensor]) -> None:
             value = values.pop(key, None)
             if value is not None:
+                self._settle(value)
                 self._release(value)
 
         places = [] if returned else [address]
@@ -166,10 +176,12 @@ class Recorder:
         assert value is not None, "weights are not quantised in a pass"
         rows, width = x.shape
         if value.call is not None:
-            self.program.quantise(value.call, value.companion, rows, width)
-            value.call = None
+            if not value.fused:
+                self.program.quantise(value.call, value.companion, rows, width)
+                value.fused = True
         elif value.companion == 0:
             value.companion = self._place_companion(value, x)
+            value.read = True
             _native.quantise(self.program, x.data_ptr(), rows, width, value.companion)
         return value.companion
 
@@ -193,8 +205,11 @@ class Recorder:
 
     def _address(self, x: Tensor) -> int:
         assert x.is_contiguous(), "values lie in rows"
-        if id(x) not in self._values:
+        value = self._values.get(id(x))
+        if value is None:
             self._kept[id(x)] = x
+        else:
+            value.read = True
         return x.data_ptr()
 
     def _place_companion(self, value: _Value, x: Tensor) -> int:
@@ -202,6 +217,11 @@ class Recorder:
         place = self._scratch.take(_native.quantised_bytes(rows, width))
         value.places.append(place)
         return place
+
+    def _settle(self, value: _Value) -> None:
+        """Spares a value that nobody will read any more, where its companion was all that was."""
+        if value.fused and not value.read and value.call is not None:
+            self.program.only_quantise(value.call)
 
     def _release(self, value: _Value) -> None:
         for place in value.places:

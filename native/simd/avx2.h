@@ -289,59 +289,42 @@ DW_INLINE Ints finish(const Narrow& sum, Scales scales) {
     return {_mm256_madd_epi16(sum.low, scales.low), _mm256_madd_epi16(sum.high, scales.high)};
 }
 
-// Codes of 8 bits would saturate vpmaddubsw: weights and activations are widened to 16 bits, inputs
-// 0 and 2 of a quad apart from 1 and 3.
+// Codes of 8 bits would saturate vpmaddubsw: their halves of 4 bits are summed apart, 16 bits each,
+// and joined at the end.
 struct WideCodes {
-    __m256i even_low, even_high, odd_low, odd_high;
+    Codes low_bits, high_bits;
 };
-DW_INLINE __m256i even_bytes(__m256i x) {
-    return _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8);
+DW_INLINE WideCodes widen(Codes codes) { return {field<0, 4, 0>(codes), field<4, 4, 0>(codes)}; }
+DW_INLINE void keep(WideCodes& codes) {
+    keep(codes.low_bits);
+    keep(codes.high_bits);
 }
-DW_INLINE __m256i odd_bytes(__m256i x) { return _mm256_srai_epi16(x, 8); }
-DW_INLINE WideCodes widen(Codes codes) {
-    const __m256i flip = _mm256_set1_epi8(-128);  // code to weight
-    const __m256i low = _mm256_xor_si256(codes.low, flip);
-    const __m256i high = _mm256_xor_si256(codes.high, flip);
-    return {even_bytes(low), even_bytes(high), odd_bytes(low), odd_bytes(high)};
-}
-DW_INLINE void keep(const WideCodes&) {}  // four of them are too many
 constexpr int64_t WIDE_CODES_BYTES = 128;
 DW_INLINE void store_wide_codes(uint8_t* to, const WideCodes& x) {  // aligned to 64 bytes
-    store_256(to, x.even_low);
-    store_256(to + 32, x.even_high);
-    store_256(to + 64, x.odd_low);
-    store_256(to + 96, x.odd_high);
+    store_codes(to, x.low_bits);
+    store_codes(to + 64, x.high_bits);
 }
 DW_INLINE WideCodes load_wide_codes(const uint8_t* from) {
-    return {load_256(from), load_256(from + 32), load_256(from + 64), load_256(from + 96)};
+    return {load_codes(from), load_codes(from + 64)};
 }
 struct WideInputs {
-    alignas(32) int32_t even[8], odd[8];  // a pair of 16-bit inputs for each quad
+    const int8_t* values;
 };
-DW_INLINE WideInputs widen(const int8_t* values) {
-    const __m256i bytes = load_256(values);
-    WideInputs r;
-    store_256(r.even, even_bytes(bytes));
-    store_256(r.odd, odd_bytes(bytes));
-    return r;
-}
+DW_INLINE WideInputs widen(const int8_t* values) { return {values}; }
 struct Wide {
-    __m256i low, high;
+    Narrow low_bits, high_bits;
 };
-DW_INLINE Wide wide(const int16_t*) {
-    return {_mm256_setzero_si256(), _mm256_setzero_si256()};
+DW_INLINE Wide wide(const int16_t parts[4]) {
+    return {{_mm256_setzero_si256(), _mm256_setzero_si256()}, narrow(parts, 8)};
 }
-DW_INLINE void accumulate(Wide& sum, const WideCodes& codes, const WideInputs& inputs,
-                              int quad) {
-    const __m256i even = _mm256_set1_epi32(inputs.even[quad]);
-    const __m256i odd = _mm256_set1_epi32(inputs.odd[quad]);
-    sum.low = _mm256_add_epi32(sum.low, _mm256_madd_epi16(codes.even_low, even));
-    sum.high = _mm256_add_epi32(sum.high, _mm256_madd_epi16(codes.even_high, even));
-    sum.low = _mm256_add_epi32(sum.low, _mm256_madd_epi16(codes.odd_low, odd));
-    sum.high = _mm256_add_epi32(sum.high, _mm256_madd_epi16(codes.odd_high, odd));
-    keep(sum.low, sum.high);
+DW_INLINE void accumulate(Wide& sum, const WideCodes& codes, const WideInputs& inputs, int quad) {
+    accumulate(sum.low_bits, codes.low_bits, inputs.values + 4 * quad);
+    accumulate(sum.high_bits, codes.high_bits, inputs.values + 4 * quad);
 }
-DW_INLINE Ints finish(const Wide& sum) { return {sum.low, sum.high}; }
+DW_INLINE Ints finish(const Wide& sum) {
+    const Ints low = finish(sum.low_bits), high = finish(sum.high_bits);
+    return low + shift_left<4>(high);
+}
 
 // Rows whose sums are kept in registers together.
 constexpr int NARROW_ROWS = 4;

@@ -3,7 +3,7 @@
 
 #include "kernels.h"
 
-namespace draftwalk::DW_ISA {
+namespace draftwalk {
 
 // One head of one page. Places stand side by side in keys, channels in values.
 struct HeadPage {
@@ -29,4 +29,4 @@ static inline int64_t page_of(const PageTable& table, int64_t sequence, int64_t 
     return table.values[sequence * table.pages + tile];
 }
 
-}  // namespace draftwalk::DW_ISA
+}  // namespace draftwalk

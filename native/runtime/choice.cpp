@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 
 #include "../numeric/precise.h"
@@ -140,7 +141,7 @@ struct Race {
 struct Memory {
     std::vector<float> logits, peaks, ordered;
     std::vector<Candidate> head;
-    std::vector<double> weights;
+    std::vector<double> weights, changed;
 };
 
 Memory& memory() {
@@ -163,7 +164,7 @@ struct Ready {
         own.peaks.resize(static_cast<size_t>(blocks_of(row.size)));
         peak = scan.peaks(logits, row.size, own.peaks.data());
         peaks = {peak, peak};
-        if (row.count > 0 && std::abs(peaks.raw) < LARGEST) change(own);
+        if (!row.changes.ids.empty() && std::abs(peaks.raw) < LARGEST) change(own);
     }
 
     double log_p(double logit, double temperature) const {  // not normalised; of the peak it is 0
@@ -173,19 +174,27 @@ struct Ready {
     // Calls see(id, logit) for all logits that changed.
     template <class See>
     void changed(const See& see) const {
-        for (int64_t n = 0; n < row.count; ++n) see(row.changed[n], row.changes[n]);
+        const Changes& changes = row.changes;
+        for (size_t n = 0; n < changes.ids.size(); ++n) see(changes.ids[n], memory().changed[n]);
     }
 
 private:
     void change(Memory& own) {
+        const Changes& changes = row.changes;
         own.logits.assign(row.logits, row.logits + row.size);
-        changed([&](int64_t id, double) { own.logits[static_cast<size_t>(id)] = -INFINITY; });
+        own.changed.clear();
+        for (size_t n = 0; n < changes.ids.size(); ++n) {
+            const int64_t id = changes.ids[n];
+            const double biased = row.logits[id] + changes.biases[n];
+            own.changed.push_back(changes.penalties.of(biased, changes.times[n]));
+            own.logits[static_cast<size_t>(id)] = -INFINITY;
+        }
         logits = own.logits.data();
         peak = scan.peaks(logits, row.size, own.peaks.data());
         peaks.changed = peak;
-        changed([&](int64_t, double logit) {
+        for (const double logit : own.changed) {
             if (!(logit <= peaks.changed)) peaks.changed = logit;
-        });
+        }
     }
 };
 
@@ -300,7 +309,7 @@ Cut cut_by_weight(const Ready& ready, double temperature, double least) {
     }
 }
 
-// Top-p of a flat distribution. Logits are sorted into bins by their distance from the greatest; only
+// Top-p of a flat distribution. Logits are put into bins by their distance from the greatest; only
 // the bin in which the mass is reached has to be ranked.
 Cut cut_by_bins(const Ready& ready, const Filters& filters) {
     constexpr size_t BINS = 4096;
@@ -336,7 +345,8 @@ Cut cut_by_bins(const Ready& ready, const Filters& filters) {
 }
 
 bool cuts(const Filters& filters, int64_t size) {
-    return (filters.top_k > 0 && filters.top_k < size) || filters.top_p < 1.0 || filters.min_p > 0.0;
+    const bool counts = filters.top_k > 0 && filters.top_k < size;
+    return counts || filters.top_p < 1.0 || filters.min_p > 0.0;
 }
 
 // Where the filters cut a row's ranking.
@@ -406,32 +416,30 @@ void collect(const Ready& ready, double temperature, const Cut& cut) {
     weigh(ready.scan, own.head, [&](double logit) { return ready.log_p(logit, temperature); });
 }
 
-// ---- a few candidates --------------------------------------------------------------------------
+// ---- walks -------------------------------------------------------------------------------------
 
-// What the filters leave of candidates, to memory().head with weights, in the order of the ranking;
-// returns the peak. If that is not finite they cannot be used, and the rest is not done.
-template <class Logit>
-double rank_few(const Scan& scan, const int64_t* ids, const Logit* logits, int64_t k,
+// What the filters leave of a row of candidates, to memory().head with weights, in the order of the
+// ranking; returns the peak. If that is not finite they cannot be used, and the rest is not done.
+double rank_row(const Scan& scan, const int64_t* ids, const std::vector<double>& scores,
                 const Filters& filters) {
     std::vector<Candidate>& ranking = memory().head;
     ranking.clear();
     double peak = -INFINITE;
-    for (int64_t n = 0; n < k; ++n) {
-        const double logit = logits[n];
-        if (!(logit <= peak)) peak = logit;
-        if (std::isnan(logit)) return logit;
-        ranking.push_back({logit, ids[n], 1.0});
+    for (size_t n = 0; n < scores.size(); ++n) {
+        if (std::isnan(scores[n])) return scores[n];
+        peak = std::max(peak, scores[n]);
+        ranking.push_back({scores[n], ids[n], 1.0});
     }
     if (!(std::abs(peak) < LARGEST)) return peak;
     std::sort(ranking.begin(), ranking.end());
     size_t count = 1;
     if (filters.temperature > 0.0) {
-        if (filters.top_k > 0 && filters.top_k < k) {
-            ranking.resize(static_cast<size_t>(filters.top_k));
+        if (filters.top_k > 0) {
+            ranking.resize(std::min(ranking.size(), static_cast<size_t>(filters.top_k)));
         }
         const double top = peak / filters.temperature;
-        const double sum = weigh(scan, ranking, [&](double logit) {
-            return logit / filters.temperature - top;
+        const double sum = weigh(scan, ranking, [&](double score) {
+            return score / filters.temperature - top;
         });
         count = kept(ranking, 0.0, 1.0, sum, filters);
     }
@@ -440,7 +448,7 @@ double rank_few(const Scan& scan, const int64_t* ids, const Logit* logits, int64
 }
 
 // The winner of the race of those in memory().head.
-int64_t race_few(double peak, double temperature, uint64_t start) {
+int64_t race_row(double peak, double temperature, uint64_t start) {
     const std::vector<Candidate>& ranking = memory().head;
     if (ranking.size() == 1) return ranking[0].id;
     Race race{start};
@@ -448,6 +456,61 @@ int64_t race_few(double peak, double temperature, uint64_t start) {
         race.meet(one.id, one.logit / temperature - peak / temperature);
     }
     return race.winner;
+}
+
+// The token of a uniform, by the distribution function over ascending ids: verify/verdict.py's _draw.
+int64_t draw(const Distribution& q, double uniform) {
+    std::vector<double> mass(q.p.size());
+    std::partial_sum(q.p.begin(), q.p.end(), mass.begin());
+    const auto found = std::upper_bound(mass.begin(), mass.end(), uniform * mass.back());
+    return q.ids[static_cast<size_t>(std::min(found, mass.end() - 1) - mass.begin())];
+}
+
+// The recent text of a walk, which grows by what it finds.
+class Recent {
+public:
+    explicit Recent(Text& text) : text_(text) {
+        for (const int64_t token : text.recent) ++times_[token];
+    }
+
+    void push(int64_t token) {
+        std::vector<int64_t>& recent = text_.recent;
+        ++times_[token];
+        recent.push_back(token);
+        const int64_t leaving = static_cast<int64_t>(recent.size()) - 1 - text_.last_n;
+        if (text_.last_n >= 0 && leaving >= 0) --times_[recent[static_cast<size_t>(leaving)]];
+    }
+
+    // Scores as biases and penalties change them. Bans do not hold if all are banned: the drafter has
+    // to name one.
+    void change(const int64_t* ids, const float* scores, std::vector<double>& changed) const {
+        change(ids, scores, changed, true);
+        const auto possible = [](double score) { return score != -INFINITE; };
+        if (text_.biases.empty() || std::any_of(changed.begin(), changed.end(), possible)) return;
+        change(ids, scores, changed, false);
+    }
+
+private:
+    void change(const int64_t* ids, const float* scores, std::vector<double>& changed,
+                bool biased) const {
+        for (size_t n = 0; n < changed.size(); ++n) {
+            const auto bias = text_.biases.find(ids[n]);
+            const auto times = times_.find(ids[n]);
+            const double added = biased && bias != text_.biases.end() ? bias->second : 0.0;
+            const int64_t count = times == times_.end() ? 0 : times->second;
+            changed[n] = text_.penalties.of(scores[n] + added, static_cast<double>(count));
+        }
+    }
+
+    Text& text_;
+    std::unordered_map<int64_t, int64_t> times_;
+};
+
+const Scan& scan_named(const std::string& name) {
+    for (const Scan& scan : scans()) {
+        if (scan.present && name == scan.name) return scan;
+    }
+    throw std::invalid_argument("there are no vectors called " + name + " here");
 }
 
 }  // namespace
@@ -475,13 +538,6 @@ std::vector<std::string> Chooser::kinds() {
         if (scan.present) names.emplace_back(scan.name);
     }
     return names;
-}
-
-static const Scan& scan_named(const std::string& name) {
-    for (const Scan& scan : scans()) {
-        if (scan.present && name == scan.name) return scan;
-    }
-    throw std::invalid_argument("there are no vectors called " + name + " here");
 }
 
 Chooser::Chooser(const std::string& vectors) : scan_(scan_named(vectors)) {}
@@ -519,41 +575,34 @@ Distribution Chooser::distribution(const LogitRow& row, const Filters& filters) 
     return found;
 }
 
-Chosen Chooser::choose_few(const std::vector<int64_t>& ids, const std::vector<double>& logits,
-                           const Filters& filters, uint64_t start) const {
-    const int64_t k = static_cast<int64_t>(ids.size());
-    const double peak = rank_few(scan_, ids.data(), logits.data(), k, filters);
-    const Peaks peaks{peak, peak};
-    if (!peaks.usable()) return {-1, peaks};
-    return {race_few(peak, filters.temperature, start), peaks};
-}
-
-Distribution Chooser::distribution_of_few(const std::vector<int64_t>& ids,
-                                          const std::vector<double>& logits,
-                                          const Filters& filters) const {
-    const int64_t k = static_cast<int64_t>(ids.size());
-    const double peak = rank_few(scan_, ids.data(), logits.data(), k, filters);
-    Distribution found{{}, {}, {peak, peak}};
-    if (found.peaks.usable()) found.take(memory().head);
-    return found;
-}
-
-Walk Chooser::walk(const int64_t* candidates, const float* scores, int64_t rows, int64_t k,
-                   const Filters& filters, uint64_t noise) const {
+Walk Chooser::walk(const Lattice& lattice, const Filters& filters, Text text,
+                   const Draws& draws) const {
     Walk path;
-    std::vector<double> weights(static_cast<size_t>(k));
+    Recent recent(text);
+    const size_t k = static_cast<size_t>(lattice.k);
+    std::vector<double> changed(k), weights(k);
     int64_t before = 0;
-    for (int64_t n = 0; n < rows; ++n, noise += GOLDEN) {
-        const float* row = scores + before * k;
-        const double peak = rank_few(scan_, candidates, row, k, filters);
+    for (int64_t n = 0; n < lattice.rows; ++n) {
+        const int64_t* ids = lattice.candidates + n * lattice.k;
+        const float* scores = lattice.scores + (n * lattice.k + before) * lattice.k;
+        recent.change(ids, scores, changed);
+        const double peak = rank_row(scan_, ids, changed, filters);
         if (!(std::abs(peak) < LARGEST)) break;
-        const int64_t token = race_few(peak, filters.temperature, mix(noise));
-        before = std::find(candidates, candidates + k, token) - candidates;
-        const double sum = scan_.weights(row, k, 1.0, peak, weights.data());
+        int64_t token;
+        if (draws.uniforms.empty()) {
+            const uint64_t start = mix(draws.first + static_cast<uint64_t>(n) * GOLDEN);
+            token = race_row(peak, filters.temperature, start);
+        } else {
+            path.q.push_back({{}, {}, {peak, peak}});
+            path.q.back().take(memory().head);
+            token = draw(path.q.back(), draws.uniforms[static_cast<size_t>(n)]);
+        }
+        before = std::find(ids, ids + k, token) - ids;
+        const double top = *std::max_element(scores, scores + k);
+        const double sum = scan_.weights(scores, lattice.k, 1.0, top, weights.data());
         path.tokens.push_back(token);
         path.confidence.push_back(weights[static_cast<size_t>(before)] / sum);
-        candidates += k;
-        scores += k * k;
+        recent.push(token);
     }
     return path;
 }

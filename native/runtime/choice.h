@@ -1,9 +1,10 @@
-// Choosing a token from a row of logits: the filters and the coupled race of draftwalk/verify, whose
-// results these are, without looking twice at what cannot matter.
+// Choosing a token from a row of logits: the filters and the coupled race of draftwalk/verify. The
+// results are the same; what cannot matter is looked at once, or not at all.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace draftwalk {
@@ -15,17 +16,33 @@ struct Filters {
     double top_p, min_p;
 };
 
-// Logits of a row, some of which biases and penalties have changed.
+// Of tokens that the recent text has.
+struct Penalties {
+    double repeat, frequency, presence;
+
+    double of(double logit, double times) const {
+        if (times == 0.0) return logit;
+        const double scaled = logit > 0.0 ? logit / repeat : logit * repeat;
+        return scaled - times * frequency - presence;
+    }
+};
+
+// What changes some logits of a row: first a bias is added, then a token is penalised for each time
+// that it occurs in the recent text.
+struct Changes {
+    std::vector<int64_t> ids;  // each once
+    std::vector<double> biases, times;
+    Penalties penalties;
+};
+
 struct LogitRow {
     const float* logits;
     int64_t size;
-    const int64_t* changed;  // ids, each once
-    const double* changes;   // their logits now
-    int64_t count;
+    const Changes& changes;
 };
 
-// The greatest logit as the row came, and after the changes. A row whose peaks are not finite cannot
-// be used; NaN if there is a NaN.
+// The greatest logit as the row came, and after the changes; NaN if there is a NaN. A row whose
+// peaks are not finite cannot be used.
 struct Peaks {
     double raw, changed;
     bool usable() const;
@@ -46,9 +63,33 @@ struct Distribution {
     void take(std::vector<Candidate>& kept);  // puts them in order, and their weights' sum to 1
 };
 
+// Of a DFlash2 block: its rows' candidates [rows, k], and their scores [rows, k, k] after each candidate
+// of the row before.
+struct Lattice {
+    const int64_t* candidates;
+    const float* scores;
+    int64_t rows, k;
+};
+
+// What the scores of a walk are changed by.
+struct Text {
+    std::vector<int64_t> recent;  // tokens that count, the last of the text at the end
+    int64_t last_n;               // how many count, -1 for all
+    std::unordered_map<int64_t, double> biases;
+    Penalties penalties;
+};
+
+// What a walk draws from. Under the coupled rule that is the race's noise: `first` is what the first
+// position's key is mixed from. Under the rejection rule it is one uniform for each row.
+struct Draws {
+    uint64_t first;
+    std::vector<double> uniforms;
+};
+
 struct Walk {
     std::vector<int64_t> tokens;
     std::vector<double> confidence;
+    std::vector<Distribution> q;  // under the rejection rule
 };
 
 struct Scan;
@@ -67,17 +108,8 @@ public:
     // What the filters leave of a row; the filters are not greedy.
     Distribution distribution(const LogitRow& row, const Filters& filters) const;
 
-    // The same for a few candidates.
-    Chosen choose_few(const std::vector<int64_t>& ids, const std::vector<double>& logits,
-                      const Filters& filters, uint64_t start) const;
-    Distribution distribution_of_few(const std::vector<int64_t>& ids,
-                                     const std::vector<double>& logits,
-                                     const Filters& filters) const;
-
-    // DFlash2's path through the candidates [rows, k] by the scores [rows, k, k]. It ends before a row
-    // whose scores cannot be used. `noise` is what the first position's key is mixed from.
-    Walk walk(const int64_t* candidates, const float* scores, int64_t rows, int64_t k,
-              const Filters& filters, uint64_t noise) const;
+    // DFlash2's path. It ends before a row whose scores cannot be used.
+    Walk walk(const Lattice& lattice, const Filters& filters, Text text, const Draws& draws) const;
 
     // exp of numbers that are not positive.
     double exp(double x) const;

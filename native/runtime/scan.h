@@ -59,7 +59,7 @@ DW_TARGET static float peaks(const float* row, int64_t size, float* of_blocks) {
 // exp of numbers that are not positive, -infinity included, to about one unit of the last place.
 //
 // x = n ln 2 + r with |r| <= ln 2 / 2, and the Taylor polynomial of degree 13 for exp(r), whose
-// parts do not wait for each other. Two factors make 2^n, so that a subnormal result is rounded once.
+// parts do not wait for each other. 2^n is two factors, so that a subnormal result is rounded once.
 DW_TARGET static inline Doubles exp_of(Doubles x) {
     const Doubles least = Doubles{} + EXP_LEAST;
     x = x < least ? least : x;
@@ -132,10 +132,10 @@ DW_TARGET static inline Words mixed(Words z) {  // the upper 31 bits of verify/n
 
 // Whether any logit of a whole block may win a race that stands at `least`.
 //
-// A number's logarithm in base 2 is at least its exponent plus its mantissa's fraction, which is what
-// its bits say as an integer. So a uniform's bits bound -log(u) from above, and with it the score,
-// without any logarithm. `least` leaves room for the rounding here.
-DW_TARGET static inline bool may_win(const float* logits, int64_t id, const Bound& bound, float least) {
+// A number's logarithm in base 2 is at least its exponent plus the fraction of its mantissa, which
+// is what its bits say as an integer. So a uniform's bits bound -log(u) from above, and with it the
+// score, without any logarithm. `least` leaves room for the rounding here.
+DW_TARGET static bool may_win(const float* logits, int64_t id, const Bound& bound, float least) {
     constexpr float LN2 = 0x1.62e43p-1f;
     Words even;  // ids 0, 2, 4 ... of those in a vector of floats; the odd ones follow them
     for (uint64_t n = 0; n < WIDE; ++n) even[n] = (2 * n + 1) * GOLDEN;
@@ -149,7 +149,8 @@ DW_TARGET static inline bool may_win(const float* logits, int64_t id, const Boun
         const Floats u = __builtin_convertvector(uniform, Floats);
         Ints bits;
         std::memcpy(&bits, &u, sizeof bits);
-        const Floats surprise = (127 + 31) * LN2 - __builtin_convertvector(bits, Floats) * (LN2 * 0x1p-23f);
+        const Floats log_u = __builtin_convertvector(bits, Floats) * (LN2 * 0x1p-23f);
+        const Floats surprise = (127 + 31) * LN2 - log_u;  // u is of 31 bits
         found |= (load(logits + n) - bound.peak) * bound.inverse + surprise >= least;
         even += NARROW * GOLDEN;
         odd += NARROW * GOLDEN;

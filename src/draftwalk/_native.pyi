@@ -4,7 +4,7 @@ Memory is named by its address, as `Tensor.data_ptr()` gives it; 0 is nothing. F
 program append a call to it and return the call's number; nothing is computed before the replay.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -233,8 +233,9 @@ def argmax(
 class Chooser:
     """Chooses tokens from rows of fp32 logits, whose addresses it is given.
 
-    `changes` are addresses of ids and of their float64 logits, and how many there are; `filters`
-    are temperature (0 is greedy), top_k, top_p, min_p; `start` is where a position's noise starts.
+    `changes` are ids, their biases, how often the recent text has them, and penalties: repeat,
+    frequency, presence. `filters` are temperature (0 is greedy), top_k, top_p, min_p. `start` is
+    where a position's noise starts.
     """
 
     def __init__(self, vectors: str) -> None: ...
@@ -245,7 +246,7 @@ class Chooser:
         self,
         logits: int,
         size: int,
-        changes: tuple[int, int, int],
+        changes: tuple[Sequence[int], Sequence[float], Sequence[float], tuple[float, float, float]],
         filters: tuple[float, int, float, float],
         start: int,
     ) -> tuple[int, float, float]:
@@ -254,22 +255,10 @@ class Chooser:
         self,
         logits: int,
         size: int,
-        changes: tuple[int, int, int],
+        changes: tuple[Sequence[int], Sequence[float], Sequence[float], tuple[float, float, float]],
         filters: tuple[float, int, float, float],
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64], float, float]:
+    ) -> tuple[tuple[NDArray[np.int64], NDArray[np.float64]], float, float]:
         """Ids, ascending, and their probabilities, and the same greatest logits."""
-    def choose_few(
-        self,
-        ids: Sequence[int],
-        logits: Sequence[float],
-        filters: tuple[float, int, float, float],
-        start: int,
-    ) -> tuple[int, float, float]:
-        """The same for a few candidates in any order."""
-    def distribution_of_few(
-        self, ids: Sequence[int], logits: Sequence[float], filters: tuple[float, int, float, float]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64], float, float]:
-        """The same for them."""
     def walk(
         self,
         candidates: int,
@@ -277,11 +266,15 @@ class Chooser:
         rows: int,
         k: int,
         filters: tuple[float, int, float, float],
-        noise: int,
-    ) -> tuple[list[int], list[float]]:
-        """A path through candidates [rows, k] by scores [rows, k, k]: tokens and confidences.
+        text: tuple[Sequence[int], int, Mapping[int, float], tuple[float, float, float]],
+        first: int,
+        uniforms: Sequence[float],
+    ) -> tuple[list[int], list[float], list[tuple[NDArray[np.int64], NDArray[np.float64]]]]:
+        """A path through candidates [rows, k] by scores [rows, k, k]: tokens, confidences, and q.
 
-        `noise` is what the first position's key is mixed from.
+        `text` is the recent tokens, how many count, biases and penalties. Under the rejection rule
+        there is a uniform for each row, and q is what tokens were drawn from; else the tokens win
+        races, and `first` is what the first position's key is mixed from.
         """
     def exp(self, x: float) -> float:
         """For numbers that are not positive."""

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from draftwalk.draft import DraftRequest
-from draftwalk.draft.dflash2 import _walk
+from draftwalk.draft.dflash2 import fast_walk, walk
 from draftwalk.errors import NumericalError, PromptError, UserError
 from draftwalk.settings import Sampling
 from draftwalk.verify import Noise, Support, choose_coupled, coupled, supports
-from draftwalk.verify.distribution import candidate_support
 from draftwalk.verify.logits import Logits
 from draftwalk.verify.native import (
-    NativeCandidates,
+    NO_CHANGES,
+    Lattice,
     NativeRow,
     chooser_for,
     filters_of,
@@ -204,7 +204,7 @@ def test_the_least_uniforms_take_part(kind: str) -> None:
     def winner(token: int, behind: float, start: int) -> int:
         logits = torch.zeros(64)
         logits[token] -= behind
-        return chooser.choose(logits.data_ptr(), 64, (0, 0, 0), (1.0, 0, 1.0, 0.0), start)[0]
+        return chooser.choose(logits.data_ptr(), 64, NO_CHANGES, (1.0, 0, 1.0, 0.0), start)[0]
 
     for token in (0, 7, 31, 32, 63):
         # The stream's value for this id is 0: the least uniform, 2^-54, whose -log is 37.4.
@@ -213,14 +213,17 @@ def test_the_least_uniforms_take_part(kind: str) -> None:
         assert winner(token, 45.0, start) != token
 
 
+@EVERY
 @pytest.mark.parametrize("rule", ["coupled", "rejection"])
 @pytest.mark.parametrize("name", ["plain", "cold", "top-k", "top-p", "all", "greedy"])
-def test_walks(name: str, rule: str) -> None:
+def test_walks(kind: str, name: str, rule: str) -> None:
     draw = torch.Generator().manual_seed(4)
     filters = replace(SAMPLINGS[name], top_k=min(6, SAMPLINGS[name].top_k), rule=rule)
     for sampling in (
         filters,
-        replace(filters, repeat_penalty=1.2, frequency_penalty=0.3),
+        replace(filters, repeat_penalty=1.2, frequency_penalty=0.3, repeat_last_n=23),
+        replace(filters, presence_penalty=2.0, repeat_last_n=-1, logit_bias={5: -math.inf}),
+        replace(filters, repeat_penalty=2.0, logit_bias=dict.fromkeys(range(90), -math.inf)),
         replace(filters, logit_bias={n: -math.inf if n % 3 else 1.5 for n in range(0, 90)}),
     ):
         for trial in range(12):
@@ -234,35 +237,15 @@ def test_walks(name: str, rule: str) -> None:
                 scores[2, :, 3:] = -math.inf
             history = list(range(20)) * 3
             request = DraftRequest(0, history, 4, sampling, Noise(trial))
-            chooser = chooser_for(scores)
-            found = _walk(candidates, scores, range(5, 10), chooser, request)
-            expected = _walk(candidates, scores, range(5, 10), None, request)
+            lattice = Lattice(candidates, scores)
+            found = fast_walk(native.Chooser(kind), lattice, range(5, 9), request)
+            expected = walk(lattice, range(5, 9), request)
             assert found.tokens == expected.tokens
             assert len(found.tokens) == (2 if trial == 5 else 4)
             assert found.confidence == pytest.approx(expected.confidence, rel=1e-12)
             assert len(found.q) == (len(found.tokens) if rule == "rejection" else 0)
             for one, other in zip(found.q, expected.q, strict=True):
                 same(one, other)
-
-
-def test_few_candidates() -> None:
-    chooser = native_chooser()
-    for seed in range(60):
-        rng = np.random.default_rng(seed)
-        ids = rng.permutation(50)[: rng.integers(1, 20)].tolist()
-        scores = np.round(rng.normal(size=len(ids)) * 3, 1 if seed % 2 else 6).tolist()
-        sampling = list(SAMPLINGS.values())[seed % len(SAMPLINGS)]
-        values = torch.tensor(scores, dtype=torch.float64)
-        expected = candidate_support(torch.tensor(ids), values, sampling, ())
-        found = NativeCandidates(chooser, ids, scores, sampling)
-        same(found.support(), expected)
-        assert found.race(Noise(seed), 3) == choose_coupled(expected, Noise(seed), 3)
-    for bad in (math.nan, math.inf):
-        fault = NativeCandidates(chooser, [4, 5], [1.0, bad], Sampling(temperature=1)).race(
-            Noise(0), 0
-        )
-        assert isinstance(fault, NumericalError)
-        assert "the drafter's scores" in str(fault)
 
 
 def test_what_a_pass_has_found_is_all_that_greedy_needs() -> None:
@@ -318,9 +301,18 @@ def test_all_vectors_give_the_same_bits() -> None:
         for shape in KINDS_OF_ROWS:
             row = row_of(shape, 5003, 6)
             found = [
-                chooser.distribution(row.data_ptr(), 5003, (0, 0, 0), filters_of(sampling))
+                chooser.distribution(row.data_ptr(), 5003, NO_CHANGES, filters_of(sampling))
                 for chooser in choosers
             ]
-            for one in found[1:]:
-                assert one[0].tobytes() == found[0][0].tobytes(), name
-                assert one[1].tobytes() == found[0][1].tobytes(), name
+            assert len({(ids.tobytes(), p.tobytes()) for (ids, p), *_ in found}) == 1, name
+
+
+def test_what_is_handed_over_is_checked() -> None:
+    chooser, row = native.Chooser(KINDS[0]), torch.zeros(8)
+    filters = filters_of(Sampling(temperature=1))
+    for ids, biases in (([8], [0.0]), ([-1], [0.0]), ([1, 2], [0.0])):
+        changes = (ids, biases, biases, (1.0, 0.0, 0.0))
+        with pytest.raises(ValueError, match=r"no such token|for each id"):
+            chooser.choose(row.data_ptr(), 8, changes, filters, 0)
+    with pytest.raises(ValueError, match="no vectors called"):
+        native.Chooser("longest")

@@ -6,7 +6,6 @@ the row before. The walk goes left to right, one token at a time, from the ancho
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -18,10 +17,8 @@ from draftwalk.draft.block import BlockDrafter
 from draftwalk.draft.choose import choose
 from draftwalk.ops import Linear, Matrix, Operations
 from draftwalk.rows import Rows
-from draftwalk.verify.distribution import Support, candidates_changed, support_of_few
-from draftwalk.verify.native import NativeCandidates, chooser_for, native_walk
-from draftwalk.verify.penalties import recent_counts
-from draftwalk.verify.verdict import Row
+from draftwalk.verify.distribution import Support, candidate_support
+from draftwalk.verify.native import Lattice, chooser_for, native_walk
 
 if TYPE_CHECKING:
     from draftwalk._native import Chooser
@@ -54,13 +51,18 @@ class DFlash2(BlockDrafter):
         """One pass for all blocks, then a walk for each."""
         if not requests:
             return []
-        candidates, scores = self.draft(requests, block)
-        size = candidates.shape[0] // len(requests)
-        chooser = chooser_for(scores)
-        return [
-            _walk(candidates, scores, range(n * size, (n + 1) * size), chooser, request)
-            for n, request in enumerate(requests)
-        ]
+        lattice = Lattice(*self.draft(requests, block))
+        size = lattice.candidates.shape[0] // len(requests)
+        chooser = chooser_for(lattice.scores)
+        drafts = []
+        for n, request in enumerate(requests):
+            rows = range(n * size, n * size + min(size, request.limit))
+            drafts.append(
+                walk(lattice, rows, request)
+                if chooser is None
+                else fast_walk(chooser, lattice, rows, request)
+            )
+        return drafts
 
     def outputs(self, hidden: Tensor, rows: Rows) -> tuple[Tensor, ...]:
         """Candidates [M, K] and scores [M, K, K] after each candidate of the row before."""
@@ -71,51 +73,28 @@ class DFlash2(BlockDrafter):
         return candidates, self._ops.selector(unary, candidates, gate, self._tables, rows)
 
 
-def _walk(
-    candidates: Tensor, scores: Tensor, rows: range, chooser: Chooser | None, request: DraftRequest
-) -> Draft:
-    """One path of at most `limit` tokens through the rows of a block."""
-    sampling, rows = request.sampling, rows[: request.limit]
-    drawn = sampling.rule == "rejection"
-    if chooser is None or not sampling.plain or (drawn and not sampling.greedy):
-        block = slice(rows.start, rows.stop)
-        return _walk_by_step(candidates[block].tolist(), scores[block], chooser, request)
-    tokens, confidence = native_walk(
-        chooser, candidates, scores, rows, sampling, request.noise, len(request.history)
+def fast_walk(chooser: Chooser, lattice: Lattice, rows: range, request: DraftRequest) -> Draft:
+    """One path through the rows of a block, natively."""
+    tokens, confidence, q = native_walk(
+        chooser, lattice, rows, request.sampling, request.noise, request.history
     )
-    q = map(Support.certain, tokens) if drawn else ()
     return Draft(tuple(tokens), tuple(q), tuple(confidence))
 
 
-def _walk_by_step(
-    candidates: list[list[int]], scores: Tensor, chooser: Chooser | None, request: DraftRequest
-) -> Draft:
-    """The same for any sampling, rule and float type; the transition's own probability as well."""
-    sampling = request.sampling
-    lattice = scores.double().cpu().numpy()
+def walk(lattice: Lattice, rows: range, request: DraftRequest) -> Draft:
+    """One path with q and the transition's own probability: the reference."""
+    scores = lattice.scores[rows.start : rows.stop].double().cpu()
     tokens: list[int] = []
     q: list[Support] = []
     confidence: list[float] = []
     predecessor = 0
-    last_n = sampling.repeat_last_n if sampling.penalised else 0
-    counts = recent_counts(request.history, tokens, last_n)
-    for n, (ids, seen) in enumerate(zip(candidates, counts, strict=False)):
-        own = lattice[n, predecessor].tolist()
-        changed = candidates_changed(own, ids, seen, sampling)
-        row: Row
-        if chooser is None:
-            row = support_of_few(changed, ids, sampling)
-        else:
-            row = NativeCandidates(chooser, ids, changed, sampling)
-        token = choose(row, request, q, n)
+    for n, ids in enumerate(lattice.candidates[rows.start : rows.stop].cpu()):
+        row = scores[n, predecessor]
+        text = request.history if request.sampling.plain else [*request.history, *tokens]
+        token = choose(candidate_support(ids, row, request.sampling, text), request, q, n)
         if token is None:
             break
-        predecessor = ids.index(token)
+        predecessor = ids.tolist().index(token)
         tokens.append(token)
-        confidence.append(_softmax_at(own, predecessor))
+        confidence.append(float(row.softmax(-1)[predecessor]))
     return Draft(tuple(tokens), tuple(q), tuple(confidence))
-
-
-def _softmax_at(row: list[float], place: int) -> float:
-    peak = max(row)
-    return math.exp(row[place] - peak) / sum(math.exp(score - peak) for score in row)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -25,9 +25,8 @@ from draftwalk.errors import NumericalError, PromptError, UserError
 from draftwalk.settings import Sampling
 from draftwalk.verify.filters import Floats, Ids, kept, ranked, softmax
 from draftwalk.verify.noise import Noise, exponential
-from draftwalk.verify.penalties import changed_few, penalise_rows, recent_counts
+from draftwalk.verify.penalties import penalise, penalise_rows, recent_counts
 
-SCORES = "the drafter's scores"
 _LARGEST = 1e300  # finite even after division by the lowest temperature
 _CERTAIN = torch.ones(1, dtype=torch.float64)
 _NUMPY_TYPES = (torch.float32, torch.float64)
@@ -142,40 +141,26 @@ def candidate_support(
         scores: [K] their logits.
         sampling: the filters; top-p and min-p see only the candidates' probabilities.
         history: committed tokens, then the draft so far.
-    """
-    tokens = ids.tolist()
-    seen = next(iter(recent_counts(history, (), sampling.repeat_last_n)))
-    changed = candidates_changed(scores.tolist(), tokens, seen, sampling)
-    return support_of_few(changed, tokens, sampling)
-
-
-def candidates_changed(
-    scores: list[float], tokens: Sequence[int], seen: Mapping[int, int], sampling: Sampling
-) -> list[float]:
-    """What biases and penalties make of candidates' scores.
 
     Candidates that are all banned keep their scores without the bans: the drafter has to name one,
     and the target, whose bans do hold, rejects it.
     """
-    if sampling.plain:
-        return scores
-    changed = changed_few(scores, tokens, seen, sampling)
-    if any(score != -math.inf for score in changed):
-        return changed
-    return changed_few(scores, tokens, seen, replace(sampling, logit_bias={}))
-
-
-def support_of_few(scores: Sequence[float], tokens: Sequence[int], sampling: Sampling) -> Support:
-    """The distribution over candidates whose scores are as biases and penalties leave them."""
-    values, ids = np.array(scores, np.float64), np.array(tokens, np.int64)
+    values, tokens = scores.double().cpu().numpy(), ids.long().cpu().numpy()
     peak = float(values.max())
-    fault = row_fault(0, peak, peak, SCORES)
+    fault = row_fault(0, peak, peak, "the drafter's scores")
     if fault is not None:
         return Support.unusable(fault)
+    if sampling.logit_bias:
+        biased = values + [sampling.logit_bias.get(token, 0.0) for token in tokens.tolist()]
+        values = biased if biased.max() > -math.inf else values
+    if sampling.penalised:
+        seen = next(iter(recent_counts(history, (), sampling.repeat_last_n)))
+        counts = np.array([seen.get(token, 0) for token in tokens.tolist()], dtype=np.float64)
+        values = penalise(torch.from_numpy(values), torch.from_numpy(counts), sampling).numpy()
     if sampling.greedy:
-        return Support.certain(int(ids[values == peak].min()))
-    order = np.lexsort((ids, -values))[: sampling.top_k or len(ids)]
-    return _cut(softmax(values[order] / sampling.temperature), ids[order], sampling)
+        return Support.certain(int(tokens[values == values.max()].min()))
+    order = np.lexsort((tokens, -values))[: sampling.top_k or len(tokens)]
+    return _cut(softmax(values[order] / sampling.temperature), tokens[order], sampling)
 
 
 def check_bias(logit_bias: Mapping[int, float], vocabulary: int) -> None:

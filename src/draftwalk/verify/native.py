@@ -8,24 +8,27 @@ the same text on every machine.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from draftwalk.errors import UserError
 from draftwalk.settings import Sampling
-from draftwalk.verify.distribution import SCORES, Support, check_bias, row_fault
-from draftwalk.verify.filters import Floats, Ids
+from draftwalk.verify.distribution import Support, check_bias, row_fault
 from draftwalk.verify.noise import Noise, Purpose
-from draftwalk.verify.penalties import changed, recent_counts
+from draftwalk.verify.penalties import recent, recent_counts
 
 if TYPE_CHECKING:
     from draftwalk._native import Chooser
 
 Filters = tuple[float, int, float, float]
+Penalties = tuple[float, float, float]
+Changes = tuple[Sequence[int], Sequence[float], Sequence[float], Penalties]
+
+NO_CHANGES: Changes = ((), (), (), (1.0, 0.0, 0.0))
 
 
 @cache
@@ -58,7 +61,7 @@ class NativeRow:
         logits: all rows [R, V].
         number: of this one.
         sampling: the filters.
-        changes: ids whose logits biases and penalties have changed, and what they are now.
+        changes: ids, their biases, how often the recent text has them, and the penalties for that.
     """
 
     def __init__(
@@ -67,18 +70,15 @@ class NativeRow:
         logits: Tensor,
         number: int,
         sampling: Sampling,
-        changes: tuple[Ids, Floats] | None = None,
+        changes: Changes = NO_CHANGES,
     ) -> None:
         self._chooser = chooser
+        self._logits = logits  # whose memory is named by address
         self._number = number
-        self._filters = filters_of(sampling)
-        self._owners = logits, changes  # of the memory that is named by address
         self._size = logits.shape[1]
         self._place = logits.data_ptr() + 4 * self._size * number
-        self._changes = (0, 0, 0)
-        if changes is not None:
-            ids, values = changes
-            self._changes = ids.ctypes.data, values.ctypes.data, len(ids)
+        self._filters = filters_of(sampling)
+        self._changes = changes
 
     @property
     def _greedy(self) -> bool:
@@ -95,50 +95,23 @@ class NativeRow:
             if isinstance(token, UserError):
                 return Support.unusable(token)
             return Support.certain(token)
-        ids, p, raw_peak, peak = self._chooser.distribution(
+        (ids, p), raw_peak, peak = self._chooser.distribution(
             self._place, self._size, self._changes, self._filters
         )
         if not len(ids):
-            return Support.unusable(_fault(self._number, peak, raw_peak))
+            return Support.unusable(self._fault(peak, raw_peak))
         return Support(torch.from_numpy(ids), torch.from_numpy(p))
 
     def _choose(self, start: int) -> int | UserError:
         token, raw_peak, peak = self._chooser.choose(
             self._place, self._size, self._changes, self._filters, start
         )
-        return token if token >= 0 else _fault(self._number, peak, raw_peak)
+        return token if token >= 0 else self._fault(peak, raw_peak)
 
-
-class NativeCandidates:
-    """A drafter's few candidates for one place.
-
-    Args:
-        chooser: what looks at them.
-        ids: distinct token ids in any order.
-        scores: their logits, as `candidates_changed` leaves them.
-        sampling: the filters; top-p and min-p see only the candidates' probabilities.
-    """
-
-    def __init__(
-        self, chooser: Chooser, ids: list[int], scores: list[float], sampling: Sampling
-    ) -> None:
-        self._chooser = chooser
-        self._ids = ids
-        self._scores = scores
-        self._filters = filters_of(sampling)
-
-    def race(self, noise: Noise, position: int) -> int | UserError:
-        """The winner of the race for this position."""
-        start = noise.key(position, Purpose.TOKEN)
-        token, _, peak = self._chooser.choose_few(self._ids, self._scores, self._filters, start)
-        return token if token >= 0 else _fault(0, peak, peak, SCORES)
-
-    def support(self) -> Support:
-        """Their distribution."""
-        ids, p, _, peak = self._chooser.distribution_of_few(self._ids, self._scores, self._filters)
-        if not len(ids):
-            return Support.unusable(_fault(0, peak, peak, SCORES))
-        return Support(torch.from_numpy(ids), torch.from_numpy(p))
+    def _fault(self, peak: float, raw_peak: float) -> UserError:
+        fault = row_fault(self._number, peak, raw_peak)
+        assert fault is not None, "a row with such peaks can be used"
+        return fault
 
 
 def native_rows(
@@ -149,59 +122,84 @@ def native_rows(
     draft: Sequence[int],
 ) -> Iterator[NativeRow]:
     """Rows one by one: row i has seen history + draft[:i], and draft may grow until then."""
+    R, V = logits.shape
     if sampling.plain:
-        for n in range(len(logits)):
+        for n in range(R):
             yield NativeRow(chooser, logits, n, sampling)
         return
-    check_bias(sampling.logit_bias, logits.shape[1])
+    check_bias(sampling.logit_bias, V)
     last_n = sampling.repeat_last_n if sampling.penalised else 0
-    counts = recent_counts(history, draft, last_n)
-    for n, seen in zip(range(len(logits)), counts, strict=False):
-        changes = _changed(logits[n], sampling, seen)
-        yield NativeRow(chooser, logits, n, sampling, changes)
+    for n, seen in zip(range(R), recent_counts(history, draft, last_n), strict=False):
+        yield NativeRow(chooser, logits, n, sampling, _changes(V, sampling, seen))
+
+
+def _changes(vocabulary: int, sampling: Sampling, seen: Mapping[int, int]) -> Changes:
+    """What changes the logits of a row, as the extension takes it."""
+    bias = sampling.logit_bias
+    ids = [token for token in seen if 0 <= token < vocabulary]
+    if bias:
+        ids = list({*ids, *bias})
+    biases = [bias.get(token, 0.0) for token in ids]
+    times = [float(seen.get(token, 0)) for token in ids]
+    return ids, biases, times, _penalties(sampling)
+
+
+def _penalties(sampling: Sampling) -> Penalties:
+    return sampling.repeat_penalty, sampling.frequency_penalty, sampling.presence_penalty
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """What DFlash2's paths are looked for in.
+
+    Attributes:
+        candidates: [M, K] ids of the drafted rows of all blocks.
+        scores: [M, K, K] after each candidate of the row before.
+    """
+
+    candidates: Tensor
+    scores: Tensor
 
 
 def native_walk(
     chooser: Chooser,
-    candidates: Tensor,
-    scores: Tensor,
+    lattice: Lattice,
     rows: range,
     sampling: Sampling,
     noise: Noise,
-    position: int,
-) -> tuple[list[int], list[float]]:
-    """DFlash2's path under the coupled rule: tokens, and each transition's own probability.
+    history: Sequence[int],
+) -> tuple[list[int], list[float], list[Support]]:
+    """A path: tokens, each transition's own probability, and q under the rejection rule.
 
     Args:
-        chooser: what takes it.
-        candidates: [M, K] ids.
-        scores: [M, K, K] after each candidate of the row before.
-        rows: the path's.
-        sampling: the filters; it changes no logits.
+        chooser: what looks for it.
+        lattice: whose scores it can take.
+        rows: of one block.
+        sampling: filters, biases, penalties and rule.
         noise: the request's noise.
-        position: of the first token.
+        history: committed tokens, the anchor last.
     """
-    assert candidates.is_contiguous(), "rows lie one after the other"
-    K = candidates.shape[1]
-    return chooser.walk(
-        candidates.data_ptr() + 8 * K * rows.start,
-        scores.data_ptr() + 4 * K * K * rows.start,
+    assert lattice.candidates.is_contiguous(), "rows lie one after the other"
+    K, position = lattice.candidates.shape[1], len(history)
+    first, uniforms = 0, []
+    if sampling.rule == "rejection":
+        uniforms = [noise.uniform(position + n, Purpose.DRAFT) for n in range(len(rows))]
+    elif not sampling.greedy:
+        first = noise.unmixed(position, Purpose.TOKEN)
+    last_n = sampling.repeat_last_n if sampling.penalised else 0
+    bias = sampling.logit_bias
+    if bias:  # there may be many: only those of candidates matter
+        named = {n for ids in lattice.candidates[rows.start : rows.stop].tolist() for n in ids}
+        bias = {token: bias[token] for token in named & bias.keys()}
+    tokens, confidence, q = chooser.walk(
+        lattice.candidates.data_ptr() + 8 * K * rows.start,
+        lattice.scores.data_ptr() + 4 * K * K * rows.start,
         len(rows),
         K,
         filters_of(sampling),
-        0 if sampling.greedy else noise.unmixed(position, Purpose.TOKEN),
+        (recent(history, last_n), last_n, bias, _penalties(sampling)),
+        first,
+        uniforms,
     )
-
-
-def _changed(row: Tensor, sampling: Sampling, seen: Mapping[int, int]) -> tuple[Ids, Floats]:
-    """What biases and penalties make of the logits they name; ids ascending."""
-    V = len(row)
-    tokens = sorted({*sampling.logit_bias, *(token for token in seen if 0 <= token < V)})
-    ids = np.array(tokens, np.int64)
-    return ids, changed(row.numpy()[ids].astype(np.float64), tokens, seen, sampling)
-
-
-def _fault(number: int, peak: float, raw_peak: float, what: str = "the logits") -> UserError:
-    fault = row_fault(number, peak, raw_peak, what)
-    assert fault is not None, "a row with such peaks can be used"
-    return fault
+    drawn = [Support(torch.from_numpy(ids), torch.from_numpy(p)) for ids, p in q]
+    return tokens, confidence, drawn

@@ -7,16 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from draftwalk.settings import Sampling
-from draftwalk.verify.filters import Floats
-
-_Numbers = TypeVar("_Numbers", Tensor, Floats, float)
 
 
 def recent(history: Sequence[int], last_n: int) -> Sequence[int]:
@@ -50,54 +45,12 @@ def recent_counts(
 
 
 def penalise(logits: Tensor, counts: Tensor, sampling: Sampling) -> Tensor:
-    """The logits of tokens that occur `counts` times, at least once; both float64."""
-    return torch.where(logits > 0, *_penalised(logits, counts, sampling))
-
-
-def changed(
-    logits: Floats, tokens: Sequence[int], seen: Mapping[int, int], sampling: Sampling
-) -> Floats:
-    """What biases and penalties make of the logits of some tokens, on the host.
-
-    Args:
-        logits: of the tokens.
-        tokens: their ids.
-        seen: how often tokens occur in the recent text.
-        sampling: biases and penalties.
-    """
-    if sampling.logit_bias:
-        with np.errstate(invalid="ignore"):  # a ban of +inf, in a row that cannot be used anyway
-            logits = logits + [sampling.logit_bias.get(token, 0.0) for token in tokens]
-    if not sampling.penalised:
-        return logits
-    counts = np.array([seen.get(token, 0) for token in tokens], np.float64)
-    penalised = np.where(logits > 0, *_penalised(logits, counts, sampling))
-    return np.where(counts > 0, penalised, logits)
-
-
-def changed_few(
-    scores: Sequence[float], tokens: Sequence[int], seen: Mapping[int, int], sampling: Sampling
-) -> list[float]:
-    """The same for so few that an array would take longer."""
-    scores = [
-        score + sampling.logit_bias.get(n, 0.0) for score, n in zip(scores, tokens, strict=True)
-    ]
-    if sampling.penalised:
-        for place, token in enumerate(tokens):
-            if token in seen:
-                positive, other = _penalised(scores[place], seen[token], sampling)
-                scores[place] = positive if scores[place] > 0 else other
-    return scores
-
-
-def _penalised(logits: _Numbers, counts: _Numbers, sampling: Sampling) -> tuple[_Numbers, _Numbers]:
-    """What penalties make of positive logits, and of others; for all kinds of numbers."""
+    """The logits of tokens that occur `counts` times, 0 allowed; both float64."""
     factor = sampling.repeat_penalty
-    less = counts * sampling.frequency_penalty
-    return (
-        logits / factor - less - sampling.presence_penalty,
-        logits * factor - less - sampling.presence_penalty,
-    )
+    scaled = torch.where(logits > 0, logits / factor, logits * factor)
+    present = counts > 0
+    shifted = scaled - counts * sampling.frequency_penalty - sampling.presence_penalty
+    return torch.where(present, shifted, logits)
 
 
 def penalise_rows(

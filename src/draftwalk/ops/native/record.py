@@ -21,7 +21,7 @@ from torch import Tensor
 from draftwalk import _native
 from draftwalk.ops.memory import PageTables
 from draftwalk.ops.native.space import Space
-from draftwalk.ops.native.tape import GROUP, RowTable, show
+from draftwalk.ops.native.tape import GROUP, RowTable, ShownTables
 from draftwalk.rows import Rows
 
 Body = Callable[[Rows, tuple[Tensor, ...]], tuple[Tensor, ...]]
@@ -66,7 +66,7 @@ class Recording:
     program: _native.Program
     table: RowTable
     inputs: tuple[Tensor, ...]
-    tables: list[tuple[PageTables, _native.PageTable]] = field(default_factory=list)
+    tables: list[ShownTables] = field(default_factory=list)
     results: tuple[Tensor, ...] = ()
     kept: dict[int, object] = field(default_factory=dict)
 
@@ -75,10 +75,11 @@ class Recording:
         self.table.fill(rows)
         own = () if rows.embeddings is None else (rows.embeddings,)
         for to, given in zip(self.inputs, (*inputs, *own), strict=True):
-            given = given.detach().to("cpu", torch.float32).contiguous()
+            if not (given.is_cpu and given.dtype == torch.float32 and given.is_contiguous()):
+                given = given.detach().to("cpu", torch.float32).contiguous()
             _native.copy(to.data_ptr(), given.data_ptr(), given.nbytes)
-        for tables, shown in self.tables:
-            show(tables, shown)
+        for tables in self.tables:
+            tables.look()
 
 
 class Recorder:
@@ -100,7 +101,7 @@ class Recorder:
         self._returned = returned
         self._values: dict[int, _Value] = {}
         self._count = 0
-        self._tables: dict[int, tuple[PageTables, _native.PageTable]] = {}
+        self._tables: dict[int, ShownTables] = {}
         self._kept: dict[int, object] = {}
         self._rows: Rows | None = None
         self._row_table: RowTable | None = None
@@ -193,8 +194,7 @@ class Recorder:
 
     def page_table(self, tables: PageTables) -> int:
         """Page tables that will be looked up at every replay."""
-        _, shown = self._tables.setdefault(id(tables), (tables, _native.PageTable()))
-        return shown.address
+        return self._tables.setdefault(id(tables), ShownTables(tables)).address
 
     def keep(self, owner: object) -> None:
         """As long as the recording."""

@@ -93,9 +93,8 @@ class AtOnce:
 
     def page_table(self, tables: PageTables) -> int:
         """Page tables as they are now."""
-        found = _native.PageTable()
-        show(tables, found)
-        self._kept.append((tables.values, found))
+        found = ShownTables(tables)
+        self._kept.append(found)
         return found.address
 
     def keep(self, owner: object) -> None:
@@ -142,9 +141,25 @@ class RowTable:
         return replace(rows, table=numbers, embeddings=embeddings)
 
 
-def show(tables: PageTables, to: _native.PageTable) -> None:
-    """Tells where page tables are now; they move when they grow."""
-    values = tables.values
-    slots, pages = values.shape
-    assert values.dtype == torch.int32, "page numbers are int32"
-    to.set(values.data_ptr(), slots, pages)
+class ShownTables:
+    """Page tables where kernels find them.
+
+    Args:
+        tables: what is shown; they move when they grow.
+    """
+
+    def __init__(self, tables: PageTables) -> None:
+        self._tables = tables
+        self._seen: Tensor | None = None
+        self._native = _native.PageTable()
+        self.address = self._native.address
+        self.look()
+
+    def look(self) -> None:
+        """Finds out where the tables are now."""
+        values = self._tables.values
+        if values is not self._seen:
+            slots, pages = values.shape
+            assert values.dtype == torch.int32, "page numbers are int32"
+            self._native.set(values.data_ptr(), slots, pages)
+            self._seen = values

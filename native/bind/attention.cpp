@@ -41,8 +41,8 @@ int64_t remember(Program& p, Address k, Address v, Address weight, float eps, Ad
 // Tiles two by two at least, since a thread fetches the one that comes next; panels a few chunks
 // for each thread.
 int64_t attend_grain(const AttendArgs& args) {
-    const int64_t units = args.rows->span_count * args.pool->heads;
-    if (units >= 2 * args.threads) return std::max<int64_t>(units / (16 * args.threads), 1);
+    if (!by_tiles(args))
+        return std::max<int64_t>(attend_units(&args) / (16 * args.threads), 1);
     const int64_t queries = std::min(panel_rows(args), args.rows->size) * queries_per_head(args);
     return std::max<int64_t>(4096 / (queries * args.pool->head_dim * 8), 2);
 }

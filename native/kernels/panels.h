@@ -10,7 +10,8 @@
 
 namespace draftwalk {
 
-constexpr int64_t PANEL_QUERIES = 32;  // rows times query heads of one key/value head
+constexpr int64_t PANEL_QUERIES = 32;  // rows times query heads of one key/value head, at most
+constexpr int64_t FEW_QUERIES = 8;     // panels are not made smaller for the sake of threads
 
 // Places [first, last) of a sequence.
 struct Places {
@@ -38,8 +39,13 @@ static inline int64_t queries_per_head(const AttendArgs& args) {
     return args.heads / args.pool->heads;
 }
 
+// So many that each thread has two units, if the pass has the rows.
 static inline int64_t panel_rows(const AttendArgs& args) {
-    return most(1, PANEL_QUERIES / queries_per_head(args));
+    const int64_t queries = queries_per_head(args), heads = args.pool->heads;
+    const int64_t panels = (2 * args.threads + heads - 1) / heads;
+    const int64_t equal = (args.rows->size + panels - 1) / panels;
+    const int64_t few = (FEW_QUERIES + queries - 1) / queries;
+    return most(1, least(most(equal, few), PANEL_QUERIES / queries));
 }
 
 static inline Panel panel_at(const AttendArgs& args, const Span& span, int64_t row) {

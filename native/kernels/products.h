@@ -1,7 +1,7 @@
 // One tile of a matrix times rows: sums[row][16]. The heart of the engine.
 //
-// A tile's weights are read once for all rows of a panel: a group's codes are spread out to bytes
-// once and then meet four rows at a time, whose sums stay in registers.
+// A tile's weights come from memory once for all rows of a panel: a group's codes meet four rows at
+// a time, whose sums stay in registers. Where there are many rows, they are unpacked once for all.
 #pragma once
 
 #include "formats.h"
@@ -42,7 +42,7 @@ DW_INLINE void each(const Body& body) {
 
 // Codes at hand: `at<Quad>()`, or `wide_at<Quad>()` where sums are wide.
 template <class F>
-struct Spread {  // in memory, for several rows
+struct Spread {  // unpacked to memory, for several rows
     static constexpr int64_t BYTES = F::SUM == Sum::wide ? WIDE_CODES_BYTES : 64;
     alignas(64) uint8_t bytes[8 * BYTES];
 
@@ -66,7 +66,7 @@ private:
     }
 };
 template <class F>
-struct Packed {  // read where they are used, for one row
+struct Packed {  // read where they are used
     const uint8_t* block;
     int group;
     template <int Quad>
@@ -81,9 +81,8 @@ struct Packed {  // read where they are used, for one row
 
 // The same for 8-bit codes, whose inputs are made ready once for a group.
 template <int First, int Last, int R, class Source>
-DW_INLINE void add_wide_quads(const Source& source,
-                                                                 const WideInputs* inputs,
-                                                                 Several<Wide, R>& sums) {
+DW_INLINE void add_wide_quads(const Source& source, const WideInputs* inputs,
+                              Several<Wide, R>& sums) {
     WideCodes codes = source.template wide_at<First>();
     keep(codes);
     DW_EACH_ROW { accumulate(sums[r], codes, inputs[r], First); });
@@ -158,13 +157,28 @@ DW_INLINE void add_group(const Source& source, const Factors& factors, const Qua
 }
 
 // The last `count` rows of a panel, at most Most.
-template <class F, int Most>
-DW_INLINE void add_rest(const Spread<F>& spread, const Factors& factors, const Quantised& q,
+template <class F, int Most, class Source>
+DW_INLINE void add_rest(const Source& codes, const Factors& factors, const Quantised& q,
                         int64_t entry, float* sums, int64_t count) {
     if constexpr (Most > 0) {
-        if (count == Most) add_group<F, Most>(spread, factors, q, entry, sums);
-        else add_rest<F, Most - 1>(spread, factors, q, entry, sums, count);
+        if (count == Most) add_group<F, Most>(codes, factors, q, entry, sums);
+        else add_rest<F, Most - 1>(codes, factors, q, entry, sums, count);
     }
+}
+
+// Rows whose sums fit the registers.
+template <class F>
+constexpr int TOGETHER = F::SUM == Sum::wide ? WIDE_ROWS : NARROW_ROWS;
+
+// A group of all rows of a panel.
+template <class F, class Source>
+DW_INLINE void add_rows(const Source& codes, const Factors& factors, const Quantised& q,
+                        int64_t entry, float* sums, int64_t count) {
+    constexpr int together = TOGETHER<F>;
+    int64_t r = 0;
+    for (; r + together <= count; r += together)
+        add_group<F, together>(codes, factors, q, entry + r, sums + r * TILE);
+    add_rest<F, together - 1>(codes, factors, q, entry + r, sums + r * TILE, count - r);
 }
 
 // Asks for what comes AHEAD bytes after a group: the hardware's own guess ends with every page.
@@ -177,28 +191,34 @@ DW_INLINE void fetch_ahead(const uint8_t* block, int group) {
     for (int64_t at = 0; at < share; at += 64) __builtin_prefetch(from + at);
 }
 
-template <class F>
-DW_NO_INLINE void quantised_tile(const uint8_t* tile, int64_t groups, const Quantised& q, int64_t rows,
-                           Panel panel, float* sums) {
-    memset(sums, 0, static_cast<size_t>(panel.count * TILE) * sizeof(float));
+// Does `body(codes, factors, entry)` for each group of a tile.
+template <class F, class Source, class Body>
+DW_INLINE void each_group(const uint8_t* tile, int64_t groups, int64_t rows, Panel panel,
+                          const Body& body) {
     for (int64_t g = 0; g < groups; ++g) {
         const uint8_t* block = tile + g / F::GROUPS * F::BYTES;
         const int within = static_cast<int>(g % F::GROUPS);
         if (panel.first == 0) fetch_ahead<F>(block, within);
-        const Factors factors = F::factors(block, within);
-        const int64_t entry = g * rows + panel.first;
-        if (panel.count == 1) {
-            add_group<F, 1>(Packed<F>{block, within}, factors, q, entry, sums);
-            continue;
-        }
-        const Spread<F> spread(block, within);
-        // Sums of a few rows at a time fit the registers.
-        constexpr int together = F::SUM == Sum::wide ? WIDE_ROWS : NARROW_ROWS;
-        int64_t r = 0;
-        for (; r + together <= panel.count; r += together)
-            add_group<F, together>(spread, factors, q, entry + r, sums + r * TILE);
-        add_rest<F, together - 1>(spread, factors, q, entry + r, sums + r * TILE, panel.count - r);
+        body(Source{block, within}, F::factors(block, within), g * rows + panel.first);
     }
+}
+
+template <class F>
+DW_NO_INLINE void quantised_tile(const uint8_t* tile, int64_t groups, const Quantised& q,
+                                 int64_t rows, Panel panel, float* sums) {
+    const int64_t count = panel.count;
+    memset(sums, 0, static_cast<size_t>(count * TILE) * sizeof(float));
+    const auto all = [&](const auto& codes, const Factors& factors, int64_t entry)
+        DW_INLINE_LAMBDA { add_rows<F>(codes, factors, q, entry, sums, count); };
+    if (count == 1)
+        each_group<F, Packed<F>>(
+            tile, groups, rows, panel,
+            [&](const auto& codes, const Factors& factors, int64_t entry)
+                DW_INLINE_LAMBDA { add_group<F, 1>(codes, factors, q, entry, sums); });
+    else if (count <= F::Group::READINGS * TOGETHER<F>)
+        each_group<F, Packed<F>>(tile, groups, rows, panel, all);
+    else
+        each_group<F, Spread<F>>(tile, groups, rows, panel, all);
 }
 
 // ---- floats ---------------------------------------------------------------------------------------

@@ -16,9 +16,9 @@ static inline float not_a_number() { return float_from_bits(0x7fc00000); }
 
 // ---- sums of products ---------------------------------------------------------------------------
 
-// Queries that go through a tile together, and vectors of 16 sums abreast for each: as many as
-// registers hold.
-constexpr int64_t BLOCK = 4;
+// Queries that go through a tile together at most, and vectors of 16 sums abreast for all of them
+// together: as many as registers hold.
+constexpr int BLOCK = 6;
 #if defined(DW_ISA_AVX512)
 constexpr int SUMS = 16;
 #elif defined(DW_ISA_NEON)
@@ -82,33 +82,36 @@ static inline void multiply_block(const float* const* left, Columns<Number> righ
     }
 }
 
-template <bool Fetch, class Number>
+template <int Queries, bool Fetch, class Number>
 static inline void multiply_some(int64_t queries, const float* const* left, Columns<Number> right,
                                  int64_t count, int64_t vectors, float scale, float* out,
                                  int64_t stride, Ahead ahead) {
-    switch (queries) {
-        case 1:
-            return multiply_block<1, Fetch>(left, right, count, vectors, scale, out, stride, ahead);
-        case 2:
-            return multiply_block<2, Fetch>(left, right, count, vectors, scale, out, stride, ahead);
-        case 3:
-            return multiply_block<3, Fetch>(left, right, count, vectors, scale, out, stride, ahead);
-        default:
-            return multiply_block<4, Fetch>(left, right, count, vectors, scale, out, stride, ahead);
-    }
+    if constexpr (Queries > 1)
+        if (queries < Queries)
+            return multiply_some<Queries - 1, Fetch>(queries, left, right, count, vectors, scale,
+                                                     out, stride, ahead);
+    multiply_block<Queries, Fetch>(left, right, count, vectors, scale, out, stride, ahead);
 }
 
-// The same for any number of queries; the first ones fetch, if there is anything to be fetched.
+// The same for any number of queries, in blocks as equal as can be; the first one fetches, if there
+// is anything to be fetched.
 template <class Number>
 static inline void multiply_all(int64_t queries, const float* const* left, Columns<Number> right,
                                 int64_t count, int64_t vectors, float scale, float* out,
                                 int64_t stride, Ahead ahead) {
-    if (ahead)
-        multiply_some<true>(least(queries, BLOCK), left, right, count, vectors, scale, out, stride,
-                            ahead);
-    for (int64_t q = ahead ? BLOCK : 0; q < queries; q += BLOCK)
-        multiply_some<false>(least(queries - q, BLOCK), left + q, right, count, vectors, scale,
-                             out + q * stride, stride, nullptr);
+    for (int64_t blocks = (queries + BLOCK - 1) / BLOCK; blocks > 0; --blocks) {
+        const int64_t some = (queries + blocks - 1) / blocks;
+        if (ahead)
+            multiply_some<BLOCK, true>(some, left, right, count, vectors, scale, out, stride,
+                                       ahead);
+        else
+            multiply_some<BLOCK, false>(some, left, right, count, vectors, scale, out, stride,
+                                        nullptr);
+        ahead = nullptr;
+        queries -= some;
+        left += some;
+        out += some * stride;
+    }
 }
 
 // ---- keys and values ----------------------------------------------------------------------------

@@ -1,7 +1,5 @@
 #include "matrix.h"
 
-#include <cstdlib>
-#include <new>
 #include <stdexcept>
 
 namespace draftwalk {
@@ -66,13 +64,12 @@ std::shared_ptr<PackedMatrix> PackedMatrix::pack(const std::shared_ptr<Runtime>&
                                                  const std::string& layout, uint64_t source,
                                                  int64_t outputs, int64_t inputs) {
     const int64_t bytes = packed_bytes(layout, outputs, inputs);
-    void* memory = std::aligned_alloc(64, static_cast<size_t>((bytes + 63) / 64 * 64));
-    if (!memory) throw std::bad_alloc();
-    auto* data = static_cast<unsigned char*>(memory);
-    const Matrix view{layout_of(layout), false, outputs, inputs, bytes / tiles_of(outputs), data};
+    const std::shared_ptr<unsigned char> memory = runtime->weights.take(bytes);
+    const Matrix view{layout_of(layout), false, outputs, inputs, bytes / tiles_of(outputs),
+                      memory.get()};
     std::shared_ptr<PackedMatrix> matrix(new PackedMatrix(view, memory, bytes));
     const PackArgs args{reinterpret_cast<const unsigned char*>(static_cast<uintptr_t>(source)),
-                        view, data};
+                        view, memory.get()};
     Program program(runtime);
     program.add(&Kernels::pack, args, tiles_of(outputs), 4, "pack");
     program.replay();
@@ -88,7 +85,5 @@ std::shared_ptr<PackedMatrix> PackedMatrix::stored(const std::string& layout, ui
     const Matrix view{layout_of(layout), true, outputs, inputs, row, data};
     return std::shared_ptr<PackedMatrix>(new PackedMatrix(view, nullptr, row * outputs));
 }
-
-PackedMatrix::~PackedMatrix() { std::free(owned_); }
 
 }  // namespace draftwalk

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "program.h"
 
@@ -23,7 +24,6 @@ public:
     // Looks at the rows where they are; whoever owns the memory must outlive the matrix.
     static std::shared_ptr<PackedMatrix> stored(const std::string& layout, uint64_t source,
                                                 int64_t outputs, int64_t inputs);
-    ~PackedMatrix();
     PackedMatrix(const PackedMatrix&) = delete;
     PackedMatrix& operator=(const PackedMatrix&) = delete;
 
@@ -31,11 +31,11 @@ public:
     int64_t bytes() const { return bytes_; }
 
 private:
-    explicit PackedMatrix(const Matrix& view, void* owned, int64_t bytes)
-        : view_(view), owned_(owned), bytes_(bytes) {}
+    PackedMatrix(const Matrix& view, std::shared_ptr<unsigned char> owned, int64_t bytes)
+        : view_(view), owned_(std::move(owned)), bytes_(bytes) {}
 
     Matrix view_;
-    void* owned_;  // null if not ours
+    std::shared_ptr<unsigned char> owned_;  // null if not ours
     int64_t bytes_;
 };
 

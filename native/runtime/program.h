@@ -9,10 +9,11 @@
 #include <vector>
 
 #include "pool.h"
+#include "weights.h"
 
 namespace draftwalk {
 
-// Threads and the kernels they run: one per back end.
+// Threads, the kernels they run and the memory of weights: one per back end.
 class Runtime {
 public:
     Runtime(int threads, const Kernels& kernels) : kernels(kernels), pool_(threads) {}
@@ -28,6 +29,7 @@ public:
     void run(const std::vector<Task>& tasks, int64_t workspace, double* seconds);
 
     const Kernels& kernels;
+    WeightMemory weights;
 
 private:
     void release();

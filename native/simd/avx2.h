@@ -289,45 +289,53 @@ DW_INLINE Ints finish(const Narrow& sum, Scales scales) {
     return {_mm256_madd_epi16(sum.low, scales.low), _mm256_madd_epi16(sum.high, scales.high)};
 }
 
-// Codes of 8 bits would saturate vpmaddubsw: their halves of 4 bits are summed apart, 16 bits each,
-// and joined at the end.
+// A weight of 8 bits goes into vpmaddubsw as its size, and its sign into the activation: a sum of
+// two products then just fits 16 bits, for activations from -127 on.
 struct WideCodes {
-    Codes low_bits, high_bits;
+    Codes weights, sizes;
 };
-DW_INLINE WideCodes widen(Codes codes) { return {field<0, 4, 0>(codes), field<4, 4, 0>(codes)}; }
-DW_INLINE void keep(WideCodes& codes) {
-    keep(codes.low_bits);
-    keep(codes.high_bits);
+DW_INLINE WideCodes widen_weights(Codes weights) {
+    return {weights, {_mm256_abs_epi8(weights.low), _mm256_abs_epi8(weights.high)}};
 }
-constexpr int64_t WIDE_CODES_BYTES = 128;
+DW_INLINE WideCodes widen(Codes codes) {
+    const __m256i offset = _mm256_set1_epi8(-128);
+    return widen_weights(
+        {_mm256_xor_si256(codes.low, offset), _mm256_xor_si256(codes.high, offset)});
+}
+DW_INLINE void keep(WideCodes& codes) {
+    keep(codes.weights);
+    keep(codes.sizes);
+}
+constexpr int64_t WIDE_CODES_BYTES = 64;
 DW_INLINE void store_wide_codes(uint8_t* to, const WideCodes& x) {  // aligned to 64 bytes
-    store_codes(to, x.low_bits);
-    store_codes(to + 64, x.high_bits);
+    store_codes(to, x.weights);
 }
 DW_INLINE WideCodes load_wide_codes(const uint8_t* from) {
-    return {load_codes(from), load_codes(from + 64)};
+    return widen_weights(load_codes(from));
 }
 struct WideInputs {
     const int8_t* values;
 };
 DW_INLINE WideInputs widen(const int8_t* values) { return {values}; }
 struct Wide {
-    Narrow low_bits, high_bits;
+    Ints sums;
 };
-DW_INLINE Wide wide(const int16_t parts[4]) {
-    return {{_mm256_setzero_si256(), _mm256_setzero_si256()}, narrow(parts, 8)};
+DW_INLINE Wide wide(const int16_t*) { return {fill_ints(0)}; }
+DW_INLINE __m256i sum_of_four(__m256i weights, __m256i sizes, __m256i activations) {
+    const __m256i pairs = _mm256_maddubs_epi16(sizes, _mm256_sign_epi8(activations, weights));
+    return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 }
 DW_INLINE void accumulate(Wide& sum, const WideCodes& codes, const WideInputs& inputs, int quad) {
-    accumulate(sum.low_bits, codes.low_bits, inputs.values + 4 * quad);
-    accumulate(sum.high_bits, codes.high_bits, inputs.values + 4 * quad);
+    const __m256i a = four_activations(inputs.values + 4 * quad);
+    Ints& sums = sum.sums;
+    sums.low = _mm256_add_epi32(sums.low, sum_of_four(codes.weights.low, codes.sizes.low, a));
+    sums.high = _mm256_add_epi32(sums.high, sum_of_four(codes.weights.high, codes.sizes.high, a));
+    keep(sums.low, sums.high);
 }
-DW_INLINE Ints finish(const Wide& sum) {
-    const Ints low = finish(sum.low_bits), high = finish(sum.high_bits);
-    return low + shift_left<4>(high);
-}
+DW_INLINE Ints finish(const Wide& sum) { return sum.sums; }
 
 // Rows whose sums are kept in registers together.
 constexpr int NARROW_ROWS = 4;
-constexpr int WIDE_ROWS = 2;
+constexpr int WIDE_ROWS = 4;
 
 }  // namespace draftwalk::DW_ISA

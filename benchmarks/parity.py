@@ -1,13 +1,14 @@
-"""Speculative text against plain text on a real model: equal in float64, explained in float32.
+"""Speculative text against plain text on a real model: equal, or the difference explained.
 
     python benchmarks/parity.py TARGET.gguf PROMPT_FOLDER [--suites gsm8k mtbench humaneval]
         [--prompts 20] [--tokens 128] [--dtypes float64 float32]
 
 PROMPT_FOLDER holds a JSONL file per suite; the first turn of each line is the prompt. Every suite
 runs as one batch, greedy and with one seed at temperature 0.7, with the packaged drafter and with
-none. Where texts differ, the first differing token is looked up: the gap between the two tokens'
-scores (logits, or logits / T plus Gumbel noise) in float64, beside how far float32 moves the
-logits of that row. A table goes to stderr, one JSON document is the last line of stdout.
+none. float32 runs on the native back end where there is one, float64 on torch. Where texts differ,
+the first differing token is looked up: the gap between the two tokens' scores (logits, or
+logits / T plus Gumbel noise) in float64, beside how far float32 moves the logits of that row. A
+table goes to stderr, one JSON document is the last line of stdout.
 """
 
 import argparse
@@ -84,13 +85,13 @@ def main() -> None:
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
     limits = Limits(max_tokens=asked.tokens)
-    engines = {
-        name: load(asked.target, placement=Placement(dtype=getattr(torch, name)))
+    placements = {
+        name: Placement(dtype=getattr(torch, name), threads=asked.threads)
         for name in ("float64", "float32")
     }
+    engines = {name: load(asked.target, placement=one) for name, one in placements.items()}
     plain_engines = {
-        name: load(asked.target, placement=Placement(dtype=getattr(torch, name)), plain=True)
-        for name in asked.dtypes
+        name: load(asked.target, placement=placements[name], plain=True) for name in asked.dtypes
     }
     report = []
     for suite in asked.suites:
@@ -111,6 +112,7 @@ def main() -> None:
                     "suite": suite,
                     "sampling": name,
                     "dtype": dtype,
+                    "back_end": type(engines[dtype].target.ops).__name__,
                     "equal": len(prompts) - len(differing),
                     "prompts": len(prompts),
                     "tokens": sum(len(result.tokens) for result in drafted),

@@ -1,4 +1,4 @@
-// The parts of choosing a token that look at every logit. Included by choice.cpp once for each size
+// The parts of choosing a token that look at every logit. Included by scans.cpp once for each size
 // of vectors, with DW_SCAN (a namespace), DW_TARGET (an attribute of functions) and DW_BYTES.
 //
 // Written on the compilers' own vectors. Nothing depends on how long they are: a maximum and a race

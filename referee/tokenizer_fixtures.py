@@ -23,7 +23,7 @@ from draftwalk.prompt.pre_tokenizers import PRE_TOKENIZERS
 from fixtures import FIXTURES
 from llama_vocabulary import LlamaVocabulary, read_tokenizer, write_tokenizer
 from support.hostile_texts import hostile_texts
-from support.vocabularies import BYTE_LEVEL, SENTENCEPIECE, byte_level, made, special_texts
+from support.vocabularies import BYTE_LEVEL, OTHERS, SENTENCEPIECE, byte_level, made, special_texts
 
 TEXTS_OF_SMOLLM2 = 150
 TEXTS_OF_OTHERS = 1500
@@ -36,7 +36,7 @@ def main(paths: Sequence[str]) -> None:
         raise SystemExit("usage: tokenizer_fixtures.py SMOLLM2.gguf [OTHER.gguf ...]")
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder) / "vocabulary.gguf"
-        for name in (*BYTE_LEVEL, *SENTENCEPIECE):
+        for name in (*BYTE_LEVEL, *SENTENCEPIECE, *OTHERS):
             metadata = made(name)
             write_tokenizer(scratch, metadata)
             record(name, LlamaVocabulary(scratch), hostile_texts(special_texts(metadata)), True)
@@ -81,7 +81,13 @@ def check_names(scratch: Path) -> None:
         for name, ids in results.items():
             if ids != results[entry.names[0]]:
                 raise SystemExit(f"{name} is not the same as {entry.names[0]}")
-        print(f"{entry.names[0]}: {len(results)} names agree")
+        tokenizer = tokenizer_from_gguf(metadata)
+        texts = hostile_texts(special_texts(metadata))
+        ours = [tokenizer.encode(text, special) for text in texts for special in (False, True)]
+        if entry.add_bos:
+            ours = [[tokenizer.bos_id, *ids] for ids in ours]
+        same = ours == results[entry.names[0]]
+        print(f"{entry.names[0]}: {len(results)} names agree, ours {'too' if same else 'DIFFERS'}")
 
 
 def ids_by_llama_cpp(scratch: Path, metadata: dict[str, object]) -> list[list[int]]:

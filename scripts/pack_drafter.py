@@ -10,10 +10,10 @@ selector's tables. Matrices become Q8_0.
 import sys
 from pathlib import Path
 
-from draftwalk.draft.export import embedding_fingerprint, write_gguf_drafter
+from draftwalk.convert.factored import write_factored
+from draftwalk.convert.types import MIXES
+from draftwalk.draft.export import embedding_fingerprint
 from draftwalk.models import open_model
-from draftwalk.quant.f32 import FORMATS as F32
-from draftwalk.quant.q8_0 import FORMATS as Q8_0
 from draftwalk.weights.safetensors_file import read_safetensors
 
 
@@ -22,15 +22,12 @@ def main() -> None:
     folder, factors, target, out = (Path(argument) for argument in sys.argv[1:])
     stored = read_safetensors(factors)
     embedding = open_model(target).tensors["model.embed_tokens.weight"]
-    write_gguf_drafter(
+    write_factored(
         out,
         open_model(folder),
-        matrices=Q8_0,
-        vectors=F32,
-        factors={
-            side: stored[f"{side}_projection.weight"] for side in ("predecessor", "successor")
-        },
-        fingerprint=embedding_fingerprint(embedding),
+        MIXES["Q8_0"],
+        {side: stored[f"{side}_projection.weight"] for side in ("predecessor", "successor")},
+        embedding_fingerprint(embedding),
     )
 
 

@@ -25,7 +25,7 @@ ROOMS = (
     *("rows", "ops", "state", "layers"),
     *("verify", "text", "prompt"),
     *("target", "draft", "step", "sequence", "loop"),
-    *("models", "defaults", "result", "engine", "package", "cli"),
+    *("models", "defaults", "result", "engine", "convert", "package", "cli"),
 )
 # Rooms that stand alone: what they may import besides the standard library and dependencies.
 ALONE = {

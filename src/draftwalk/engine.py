@@ -21,6 +21,7 @@ from draftwalk.draft import Drafter
 from draftwalk.draft.load import build_drafter
 from draftwalk.draft.none import EmptyDrafter
 from draftwalk.draft.pairing import check_fingerprint, find_packaged_drafter
+from draftwalk.draft.vocabulary import read_list
 from draftwalk.errors import PromptError, UserError
 from draftwalk.fetch import resolve
 from draftwalk.loop import CHUNK, Loop
@@ -58,6 +59,7 @@ class Placement:
         back_end: "auto" is the native one wherever it can be.
         threads: of the native back end; as many as there are physical cores by default.
         kv: how the native back end stores K/V.
+        draft_kv: the same for the drafter's; as the target's by default.
     """
 
     device: str = "cpu"
@@ -67,6 +69,7 @@ class Placement:
     back_end: BackEnd = "auto"
     threads: int | None = None
     kv: KVType = "f16"
+    draft_kv: KVType | None = None
 
     def open(self) -> Operations:
         """The back end.
@@ -322,6 +325,7 @@ def load(
     drafter: str | Path | None = None,
     placement: Placement | None = None,
     plain: bool = False,
+    draft_vocabulary: Path | None = None,
 ) -> Engine:
     """Loads a target and its drafter.
 
@@ -331,6 +335,7 @@ def load(
             target's embedding, if there is one.
         placement: where they compute.
         plain: decode without a drafter.
+        draft_vocabulary: a list of the tokens that the drafter may propose.
 
     Raises:
         UserError: a file that is damaged or not implemented, or a pair that does not fit.
@@ -338,7 +343,7 @@ def load(
     placement = placement or Placement()
     ops = placement.open()
     with ops.alone():
-        return _load(target, drafter, placement, plain, ops)
+        return _load(target, drafter, placement, plain, draft_vocabulary, ops)
 
 
 def _load(
@@ -346,18 +351,24 @@ def _load(
     drafter: str | Path | None,
     placement: Placement,
     plain: bool,
+    draft_vocabulary: Path | None,
     ops: Operations,
 ) -> Engine:
+    listed = None if draft_vocabulary is None else read_list(draft_vocabulary)
     checkpoint = open_model(resolve(target))
     model = build_target(checkpoint, ops, placement.context)
-    if plain:
-        return Engine(checkpoint, model, EmptyDrafter(), placement)
-    found = find_packaged_drafter(checkpoint) if drafter is None else resolve(drafter)
+    found = None
+    if not plain:
+        found = find_packaged_drafter(checkpoint) if drafter is None else resolve(drafter)
     if found is None:
+        if listed is not None:
+            raise UserError(f"{draft_vocabulary} is for a drafter, but there is none", "give -md")
         return Engine(checkpoint, model, EmptyDrafter(), placement)
     proposing = open_model(found)
     check_fingerprint(proposing, checkpoint)
-    built = build_drafter(proposing, ops, model.tables, model.depth, model.context)
+    built = build_drafter(
+        proposing, ops, model.tables, model.depth, model.context, listed, placement.draft_kv
+    )
     return Engine(checkpoint, model, built, placement, found)
 
 

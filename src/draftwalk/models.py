@@ -8,7 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from draftwalk import registry
-from draftwalk.draft.dialect import DIALECT as DRAFTER_DIALECT
+from draftwalk.draft import dialect, foreign
+from draftwalk.draft.speculators import drafter_folder
 from draftwalk.target.load import known_architectures
 from draftwalk.weights import GgufCheckpoint, SafetensorsFolder, open_checkpoint
 from draftwalk.weights.dialect import Dialect
@@ -18,10 +19,11 @@ from draftwalk.weights.dialect import Dialect
 def dialects() -> Mapping[str, Dialect]:
     """Every GGUF architecture that can be read."""
     targets = {id(one): one.dialect for one in known_architectures().values()}
-    found = [*targets.values(), DRAFTER_DIALECT]
+    found = [*targets.values(), dialect.DIALECT, foreign.DIALECT]
     return MappingProxyType(registry.index(found, lambda dialect: (dialect.name,)))
 
 
 def open_model(path: Path) -> GgufCheckpoint | SafetensorsFolder:
-    """Opens a target's or a drafter's checkpoint."""
-    return open_checkpoint(path, dialects())
+    """Opens a target's or a drafter's checkpoint; drafters of any layout in the same terms."""
+    opened = open_checkpoint(path, dialects())
+    return drafter_folder(opened) if isinstance(opened, SafetensorsFolder) else opened

@@ -6,7 +6,6 @@ import typer
 from typer.testing import CliRunner
 
 from draftwalk.cli.options import (
-    DEFAULT_MODEL,
     ChatOptions,
     LimitOptions,
     ModelOptions,
@@ -55,7 +54,7 @@ def run_verb(function: Callable[..., None], *arguments: str) -> int:
 
 def test_defaults_ask_for_nothing() -> None:
     got = parse()
-    assert got["models"] == ModelOptions(DEFAULT_MODEL, None)
+    assert got["models"] == ModelOptions()
     assert got["asked"] == {}
     assert got["limits"] == Limits()
     assert got["window"] == Window()
@@ -70,7 +69,9 @@ def test_defaults_ask_for_nothing() -> None:
         (["-md", "none", "-m", "x"], ModelOptions("x", "none")),
         (["-m", "a.gguf", "-md", "b"], ModelOptions("a.gguf", "b")),
         (["--model-draft", "b", "--model=a"], ModelOptions("a", "b")),
-        (["-md=none"], ModelOptions(DEFAULT_MODEL, "none")),
+        (["-md=none"], ModelOptions(None, "none")),
+        (["-hf", "o/n", "-hfd", "o/d:Q8_0"], ModelOptions(hf_repo="o/n", hf_repo_draft="o/d:Q8_0")),
+        (["-hfr=o/n:Q4_0", "-hfrd", "d"], ModelOptions(hf_repo="o/n:Q4_0", hf_repo_draft="d")),
     ],
 )
 def test_models_are_told_apart(arguments: list[str], expected: ModelOptions) -> None:

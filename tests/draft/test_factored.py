@@ -10,15 +10,18 @@ import torch
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
+from draftwalk.convert import Options, convert
+from draftwalk.convert.factored import write_factored
+from draftwalk.convert.types import MIXES
 from draftwalk.draft import Draft, DraftRequest
 from draftwalk.draft.dflash2 import DFlash2
-from draftwalk.draft.export import write_gguf_drafter
+from draftwalk.draft.dialect import FINGERPRINT_KEY
+from draftwalk.draft.export import embedding_fingerprint
 from draftwalk.draft.load import build_drafter, read_config
-from draftwalk.errors import CheckpointError
+from draftwalk.errors import CheckpointError, PairingError
 from draftwalk.models import open_model
 from draftwalk.ops.torch import DenseMatrix, TorchOperations
 from draftwalk.quant.f32 import FORMATS as F32
-from draftwalk.quant.q8_0 import FORMATS as Q8_0
 from draftwalk.rows import Rows, Rowset
 from draftwalk.settings import Sampling
 from draftwalk.target import SharedTables
@@ -118,7 +121,7 @@ def test_factors_are_their_tables(dtype: torch.dtype) -> None:
 def test_a_gguf_file_of_factors_is_the_folder(tmp_path: Path) -> None:
     checkpoint = folder(tmp_path / "drafter")
     path = tmp_path / "drafter.gguf"
-    write_gguf_drafter(path, checkpoint, F32, F32, PACKED, "0" * 64)
+    write_factored(path, checkpoint, MIXES["F32"], PACKED, "0" * 64)
     packed = open_model(path)
     mine, theirs = read_config(packed), read_config(checkpoint)
     assert torch.equal(mine.rope, theirs.rope)
@@ -132,7 +135,7 @@ def test_a_gguf_file_of_factors_is_the_folder(tmp_path: Path) -> None:
 
 def test_quantised_matrices_change_little(tmp_path: Path) -> None:
     path = tmp_path / "drafter.gguf"
-    write_gguf_drafter(path, whole(), Q8_0, F32, PACKED, "0" * 64)
+    write_factored(path, whole(), MIXES["Q8_0"], PACKED, "0" * 64)
     packed = open_model(path)
     formats = {name: raw.format.NAME for name, raw in packed.tensors.items()}
     for name, format_ in formats.items():
@@ -187,10 +190,13 @@ def test_a_table_stored_twice_is_refused() -> None:
         built(twice)
 
 
-def test_rows_that_a_format_would_cross_are_named(tmp_path: Path) -> None:
+def test_rows_that_a_format_would_cross_stay_floats(tmp_path: Path) -> None:
     narrow = drafter_checkpoint(V, WIDTH, (1, 3), selector=True, mlp=40)
-    with pytest.raises(CheckpointError, match=r"down_proj\.weight has rows of 40, Q8_0 packs 32"):
-        write_gguf_drafter(tmp_path / "drafter.gguf", narrow, Q8_0, F32, PACKED, "0" * 64)
+    path = tmp_path / "drafter.gguf"
+    write_factored(path, narrow, MIXES["Q8_0"], PACKED, "0" * 64)
+    formats = {name: raw.format.NAME for name, raw in open_model(path).tensors.items()}
+    assert formats["layers.0.mlp.down_proj.weight"] == "F16"
+    assert formats["layers.0.mlp.up_proj.weight"] == "Q8_0"
 
 
 @pytest.mark.parametrize(
@@ -202,9 +208,49 @@ def test_rows_that_a_format_would_cross_are_named(tmp_path: Path) -> None:
         {"rope_scaling": {"type": "linear", "factor": 2.0}},
     ],
 )
-def test_what_a_file_could_not_say_is_not_written(change, tmp_path: Path) -> None:
+def test_windows_and_ropes_are_written(change: dict[str, object], tmp_path: Path) -> None:
     made = whole()
     other = replace(made, config={**made.config, **change})
-    with pytest.raises(CheckpointError, match="not packed"):
-        write_gguf_drafter(tmp_path / "drafter.gguf", other, F32, F32, PACKED, "0" * 64)
-    assert not list(tmp_path.iterdir())
+    path = tmp_path / "drafter.gguf"
+    write_factored(path, other, MIXES["F32"], PACKED, "0" * 64)
+    expected = drafts(other)
+    assert_equal(drafts(open_model(path)), expected)
+    assert [draft.tokens for draft in expected] != [draft.tokens for draft in drafts(made)]
+
+
+def target(embedding: NDArray[np.float32] = EMBEDDING) -> MadeCheckpoint:
+    """As much of a target as a drafter's file needs."""
+    table = pack_tensor("model.embed_tokens.weight", embedding, F32)
+    return MadeCheckpoint({"num_hidden_layers": DEPTH}, {table.name: table}, Path("some-target"))
+
+
+def test_tables_made_by_convert_draft_as_those_made_at_load(tmp_path: Path) -> None:
+    told = embedding_fingerprint(target().tensors["model.embed_tokens.weight"])
+    write_factored(tmp_path / "a.gguf", whole(), MIXES["F32"], PACKED, told)
+    packed = open_model(tmp_path / "a.gguf")
+    for to, name in (("gguf", "b.gguf"), ("hf", "b"), ("speculators", "c")):
+        options = Options(target=target(), tokenizer=False)
+        convert(packed, tmp_path / name, to, options)  # type: ignore[arg-type]
+        made = open_model(tmp_path / name)
+        assert not [one for one in made.tensors if one.endswith("_factor")]
+        assert_equal(drafts(made), drafts(packed))
+
+
+def test_tables_are_not_made_of_another_embedding(tmp_path: Path) -> None:
+    write_factored(tmp_path / "a.gguf", whole(), MIXES["F32"], PACKED, "0" * 64)
+    packed = open_model(tmp_path / "a.gguf")
+    with pytest.raises(CheckpointError, match="give the target: --target"):
+        convert(packed, tmp_path / "b.gguf", "gguf", Options(tokenizer=False))
+    with pytest.raises(PairingError, match="factors of another embedding"):
+        convert(packed, tmp_path / "b.gguf", "gguf", Options(target=target(), tokenizer=False))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.gguf"]
+
+
+def test_quantising_keeps_factors_and_their_fingerprint(tmp_path: Path) -> None:
+    write_factored(tmp_path / "a.gguf", whole(), MIXES["F32"], PACKED, "7" * 64)
+    options = Options(outtype=MIXES["Q8_0"], whole_tables=False)
+    convert(open_model(tmp_path / "a.gguf"), tmp_path / "b.gguf", "gguf", options)
+    packed = open_model(tmp_path / "b.gguf")
+    assert packed.tensors["candidate_selector.predecessor_factor"].format.NAME == "F32"
+    assert packed.tensors["fc.weight"].format.NAME == "Q8_0"
+    assert packed.metadata[FINGERPRINT_KEY] == "7" * 64  # type: ignore[union-attr]

@@ -1,13 +1,15 @@
 """Whether a drafter belongs to a target: sizes are checked, another embedding is warned of."""
 
 import warnings
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from draftwalk.draft.export import embedding_fingerprint, write_gguf_drafter
+from draftwalk.convert.factored import write_factored
+from draftwalk.convert.types import MIXES
+from draftwalk.draft.config import DrafterConfig
+from draftwalk.draft.export import embedding_fingerprint
 from draftwalk.draft.load import check_pairing, read_config
 from draftwalk.draft.pairing import EMBEDDING, check_fingerprint, packaged_drafters
 from draftwalk.errors import PairingError
@@ -37,7 +39,7 @@ def test_sizes_that_do_not_fit(vocabulary: int, width: int, depth: int, message:
 
 def test_a_target_of_another_width_than_it_expects() -> None:
     made = drafter_checkpoint(160, 48, (0, 2), selector=True)
-    config = read_config(replace(made, config={**made.config, "target_hidden_size": 64}))
+    config = DrafterConfig.read({**made.config, "target_hidden_size": 64}, "x")
     for width in (48, 64):
         with pytest.raises(PairingError, match="48 wide for a target of 64"):
             check_pairing(config, 160, width, 3)
@@ -69,7 +71,7 @@ def test_another_embedding_is_warned_of(tmp_path: Path) -> None:
     factor = pack_tensor("", np.ones((6, 48), np.float32), F32)
     path = tmp_path / "drafter.gguf"
     factors = {"predecessor": factor, "successor": factor}
-    write_gguf_drafter(path, made, F32, F32, factors, embedding_fingerprint(own))
+    write_factored(path, made, MIXES["F32"], factors, embedding_fingerprint(own))
     drafter = open_model(path)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -15,8 +15,8 @@ from support.golden import check_golden
 from support.kernels import EVERY, below, native
 from support.matrices import LAYOUTS
 from support.models import CPU
-from support.runner import Runner, in_chunks
 from support.quantised import ARCHITECTURES, VOCABULARY, quantised_target
+from support.runner import Runner, in_chunks
 
 operations = pytest.importorskip("draftwalk.ops.native")
 BEST = native.instruction_sets()[0]

@@ -263,3 +263,13 @@ def test_a_panic_while_encoding_is_an_error_of_the_text() -> None:
 def test_interrupts_are_no_failures_of_the_library(kind: type[BaseException]) -> None:
     with pytest.raises(kind), library_failures(CheckpointError):
         raise kind
+
+
+def test_added_tokens_of_spaces_are_spelled_as_spaces() -> None:
+    """Gemma adds runs of ▁ to its vocabulary as tokens of their own."""
+    library = llama_library()
+    library.add_tokens([AddedToken("▁▁▁", special=False, normalized=False)])
+    tokenizer = tokenizer_from_json(library.to_str(), {}, {})
+    index = library.token_to_id("▁▁▁")
+    a = library.token_to_id("a")
+    assert tokenizer.decode([a, index, a]) == library.decode([a, index, a]) == "a   a"

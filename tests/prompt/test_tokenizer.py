@@ -177,7 +177,7 @@ LLAMA_SIZE = len(strings(LLAMA, "tokens"))
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
-        (changed(QWEN2, model="bert"), "the tokenizer kind 'bert' is not implemented"),
+        (changed(QWEN2, model="t5"), "the tokenizer kind 't5' is not implemented"),
         (changed(QWEN2, model=None), "the tokenizer kind None is not implemented"),
         (changed(QWEN2, model=7), "tokenizer.ggml.model must be a string, not int"),
         (changed(QWEN2, pre="tekken"), "needs the pre-tokenizer 'tekken'"),

@@ -39,7 +39,8 @@ def prompts(suite: str) -> list[list[int]]:
 
 @cache
 def text() -> list[int]:
-    joined = [token for suite in ("gsm8k", "humaneval", "mtbench") for p in prompts(suite) for token in p]
+    suites = ("gsm8k", "humaneval", "mtbench")
+    joined = [token for suite in suites for prompt in prompts(suite) for token in prompt]
     assert len(joined) >= LENGTH
     return joined[:LENGTH]
 

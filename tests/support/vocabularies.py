@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import lzma
 import random
+import unicodedata
 from pathlib import Path
 
 from draftwalk.prompt.byte_level import byte_alphabet
@@ -20,8 +21,12 @@ CONTROLS = ("<|im_start|>", "<|im_end|>", "<|endoftext|>", "<tool>")
 MARKS = ("<think>", "</think>", "<|im_start|>x", "\n\n\n", "é!", "<tool><tool>")
 
 Metadata = dict[str, object]
-BYTE_LEVEL = ("smollm", "qwen2", "llama-bpe", "gpt-2")
+BYTE_LEVEL = (
+    *("smollm", "qwen2", "llama-bpe", "gpt-2"),
+    *("qwen35", "falcon", "deepseek-llm", "deepseek-coder"),
+)
 SENTENCEPIECE = ("llama", "gemma")
+OTHERS = ("gemma4", "bert")
 
 
 def byte_level(pre: str, seed: int = 1) -> Metadata:
@@ -82,8 +87,65 @@ def sentencepiece(style: str, seed: int = 2) -> Metadata:
     }
 
 
+def spaced(seed: int = 3) -> Metadata:
+    """BPE by rank over text with ▁ for a space, as Gemma 4's."""
+    rng = random.Random(seed)
+    control = ["<pad>", "<eos>", "<bos>", "<unk>", "<|turn>", "<turn|>"]
+    marks = ["[tag]", "<b>"]
+    byte_tokens = [f"<0x{byte:02X}>" for byte in range(256)]
+    merges: dict[str, None] = {}
+    letters: dict[str, None] = {}
+    for word in (*WORDS, "> </", "the world", "\n\n\n"):
+        spelled = word.replace(" ", "▁")
+        letters |= dict.fromkeys(spelled)
+        for _ in range(3):
+            _grow(spelled, rng, merges)
+    normal = [*letters, *{merge.replace(" ", ""): None for merge in merges}]
+    normal = [piece for piece in dict.fromkeys(normal) if piece not in marks]
+    tokens = [*control, *byte_tokens, *marks, *normal]
+    kinds = [CONTROL] * 6 + [BYTE] * 256 + [USER_DEFINED] * len(marks) + [NORMAL] * len(normal)
+    return {
+        "tokenizer.ggml.model": "gemma4",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.token_type": kinds,
+        "tokenizer.ggml.merges": list(merges),
+        "tokenizer.ggml.bos_token_id": 2,
+        "tokenizer.ggml.eos_token_id": 1,
+        "tokenizer.ggml.unknown_token_id": 3,
+        "tokenizer.ggml.add_space_prefix": False,
+    }
+
+
+def word_piece(seed: int = 4) -> Metadata:
+    """WordPiece, as BERT's: ▁ before what begins a word."""
+    rng = random.Random(seed)
+    control = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    pieces: dict[str, None] = {}
+    words = [word for word in WORDS if "▁" not in word]
+    for word in (*words, "hello", "world", "naive", "facade", "unicode", "return", "user"):
+        for part in unicodedata.normalize("NFD", word).lower().split():
+            cut = rng.randrange(1, len(part) + 1)
+            pieces |= dict.fromkeys(("▁" + part, "▁" + part[:cut], part[cut:], part[-1]))
+    for letter in "abcdefghijklmnopqrstuvwxyz0123'.,!?()<>=-":
+        pieces |= dict.fromkeys(("▁" + letter, letter))
+    pieces.pop("", None)
+    tokens = [*control, *pieces]
+    return {
+        "tokenizer.ggml.model": "bert",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.token_type": [CONTROL] * 5 + [NORMAL] * len(pieces),
+        "tokenizer.ggml.bos_token_id": 2,
+        "tokenizer.ggml.unknown_token_id": 1,
+        "tokenizer.ggml.seperator_token_id": 3,
+        "tokenizer.ggml.padding_token_id": 0,
+        "tokenizer.ggml.mask_token_id": 4,
+    }
+
+
 def made(name: str) -> Metadata:
     """A vocabulary by its name in the fixtures."""
+    if name in OTHERS:
+        return spaced() if name == "gemma4" else word_piece()
     return sentencepiece(name) if name in SENTENCEPIECE else byte_level(name)
 
 

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from draftwalk.cli import chat, info, run, streams
+from draftwalk.cli import chat, convert, info, quantize, run, streams
 from draftwalk.cli.verb import FAILED, verb
 
 __all__ = ["app", "main"]
@@ -21,6 +21,8 @@ _VERBS = (
     (run.run, "Answer a prompt, or a file of prompts."),
     (chat.chat, "Talk with a model."),
     (info.info, "Tell what is understood of model files, and whether they belong together."),
+    (convert.convert, "Write a drafter in another layout, or a target's folder as GGUF."),
+    (quantize.quantize, "Pack a drafter's matrices in fewer bits."),
 )
 
 app = typer.Typer(

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from draftwalk.cli.facts import Facts, stored
 from draftwalk.cli.sizing import META, Sizing, state_bytes
+from draftwalk.draft.block import BlockDrafter
 from draftwalk.draft.config import DrafterConfig
 from draftwalk.draft.dialect import FINGERPRINT_KEY
 from draftwalk.draft.export import embedding_fingerprint
 from draftwalk.draft.load import build_drafter, read_config
+from draftwalk.draft.names import FEATURES
 from draftwalk.draft.pairing import EMBEDDING
 from draftwalk.engine import Placement
 from draftwalk.ops.torch import DenseMatrix
@@ -19,13 +23,13 @@ from draftwalk.target import SharedTables
 from draftwalk.target.load import build_target
 from draftwalk.weights import Checkpoint, GgufCheckpoint
 
-_FEATURES = "fc.weight"  # joins the target's features: only drafters have it
 _SELECTOR = "candidate_selector."
 
 
 def is_drafter(checkpoint: Checkpoint) -> bool:
-    """Told by what it is made of."""
-    return _FEATURES in checkpoint.tensors and EMBEDDING not in checkpoint.tensors
+    """Told by what it is made of: it joins its target's features."""
+    named = FEATURES in checkpoint.tensors or "target_layer_ids" in checkpoint.config
+    return named and EMBEDDING not in checkpoint.tensors
 
 
 def drafter_facts(checkpoint: Checkpoint, placement: Placement) -> Facts:
@@ -38,8 +42,15 @@ def drafter_facts(checkpoint: Checkpoint, placement: Placement) -> Facts:
     ops = Sizing(placement)
     shape = (config.sizes.vocabulary, config.sizes.width)
     table = DenseMatrix(torch.empty(shape, dtype=placement.dtype, device=META))
-    tables, depth = SharedTables(table, table), max(config.taps) + 1
-    drafter = build_drafter(checkpoint, ops, tables, depth, placement.context)
+    depth = max(config.taps) + 1
+
+    def rows(numbers: NDArray[np.int64]) -> DenseMatrix:
+        """Rows of the target's head; its type is not known here, so they are not counted."""
+        return DenseMatrix(table.weight[: len(numbers)])
+
+    tables = SharedTables(table, table, rows)
+    kv = placement.draft_kv
+    drafter = build_drafter(checkpoint, ops, tables, depth, placement.context, kv=kv)
     tokens = drafter.context
     return {
         "file": str(checkpoint.path),
@@ -54,6 +65,7 @@ def drafter_facts(checkpoint: Checkpoint, placement: Placement) -> Facts:
         "width": config.sizes.width,
         "target_width": config.target_width,
         "vocabulary": config.sizes.vocabulary,
+        **_draft_vocabulary(drafter),
         "own_embedding": "embed_tokens.weight" in checkpoint.tensors,
         "own_head": "lm_head.weight" in checkpoint.tensors,
         **_selector(checkpoint, config, ops),
@@ -76,7 +88,9 @@ def pairing_facts(target: Checkpoint, drafter: Checkpoint, placement: Placement)
     ops = Sizing(placement)
     decoder = build_target(target, ops, placement.context)
     config = read_config(drafter)
-    build_drafter(drafter, ops, decoder.tables, decoder.depth, decoder.context)
+    build_drafter(
+        drafter, ops, decoder.tables, decoder.depth, decoder.context, kv=placement.draft_kv
+    )
     return {
         "vocabulary": f"{config.sizes.vocabulary} in both",
         "width": f"{decoder.width} in both",
@@ -90,6 +104,12 @@ def _fingerprint(target: Checkpoint, drafter: Checkpoint) -> bool | str:
     if wanted is None:
         return "the drafter does not say"
     return wanted == embedding_fingerprint(target.tensors[EMBEDDING])
+
+
+def _draft_vocabulary(drafter: BlockDrafter) -> Facts:
+    """How many tokens it may propose, where those are fewer."""
+    words = drafter.vocabulary
+    return {} if words is None else {"draft_vocabulary": len(words.ids)}
 
 
 def _windows(config: DrafterConfig) -> Facts:

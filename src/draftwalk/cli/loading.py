@@ -6,10 +6,11 @@ import warnings
 
 import torch
 
-from draftwalk.cli.options import NO_DRAFTER, ModelOptions, PlaceOptions, StoreOptions
+from draftwalk.cli.getting import get_models
+from draftwalk.cli.options import ModelOptions, PlaceOptions, StoreOptions
 from draftwalk.cli.progress import downloading
 from draftwalk.engine import DEFAULT_CONTEXT, Engine, Placement, load
-from draftwalk.fetch import Store, resolve
+from draftwalk.fetch import Store
 
 _MOST = 2**31 - 1  # a context that any model limits
 
@@ -30,6 +31,7 @@ def placement(options: PlaceOptions) -> Placement:
         back_end=options.backend.value,
         threads=options.threads,
         kv=options.kv_type.value,
+        draft_kv=None if options.draft_kv_type is None else options.draft_kv_type.value,
     )
 
 
@@ -37,20 +39,17 @@ def open_engine(models: ModelOptions, place: PlaceOptions, where: StoreOptions) 
     """Loads the target and the drafter that are asked for."""
     if place.threads is not None:
         torch.set_num_threads(place.threads)
-    plain = models.model_draft == NO_DRAFTER
     with downloading() as progress:
-        store = Store(where.cache_dir, where.offline, progress)
-        target = resolve(models.model, store)
-        named = None if plain else models.model_draft
-        drafter = None if named is None else resolve(named, store)
-    engine = load(target, drafter, placement(place), plain)
+        pair = get_models(models, Store(where.cache_dir, where.offline, progress))
+    target, drafter = pair.target, None if pair.drafter is None else pair.drafter.path
+    engine = load(target.path, drafter, placement(place), pair.plain, models.draft_vocabulary)
     if place.ctx_size is not None and place.ctx_size > engine.context:
         warnings.warn(
             f"-c {place.ctx_size} is more than {target.name} was made for; "
             f"{engine.context} are used",
             stacklevel=1,
         )
-    if not plain and engine.drafter.block == 1:
+    if not pair.plain and engine.drafter.block == 1:
         warnings.warn(
             f"no packaged drafter was trained for {target.name}, so it decodes plainly; "
             "-md FILE gives one, -md none silences this",

@@ -59,7 +59,7 @@ class StoreOptions:
     """Where named models are kept."""
 
     cache_dir: Annotated[
-        Path, typer.Option("--cache-dir", metavar="DIR", help="Where models fetched by name are.")
+        Path, typer.Option("--cache-dir", metavar="DIR", help="Where known models are kept.")
     ] = DEFAULT_CACHE
     offline: Annotated[bool, typer.Option("--offline", help="Never touch the network.")] = False
 
@@ -106,6 +106,13 @@ class PlaceOptions:
         KVType,
         typer.Option("--kv-type", help="How the native back end stores keys and values."),
     ] = KVType.F16
+    draft_kv_type: Annotated[
+        KVType | None,
+        typer.Option(
+            "--draft-kv-type",
+            help="The same for the drafter's. [default: as --kv-type]",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -113,21 +120,62 @@ class ModelOptions:
     """Target and drafter."""
 
     model: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "-m", "--model", metavar="MODEL", help="GGUF file, safetensors folder, or a known name."
+            "-m",
+            "--model",
+            metavar="MODEL",
+            help="GGUF file, safetensors folder, a known name, or owner/name[:quant] of the "
+            f"Hugging Face hub. [default: what the drafter's card names, else {DEFAULT_MODEL}]",
         ),
-    ] = DEFAULT_MODEL
+    ] = None
     model_draft: Annotated[
         str | None,
         typer.Option(
             "-md",
             "--model-draft",
             metavar="MODEL",
-            help="The drafter, likewise; 'none' decodes plainly. By default the packaged drafter "
-            "that was trained for the target.",
+            help="The drafter, likewise; 'none' decodes plainly. By default what the target's card "
+            "names, else the packaged drafter that was trained for the target.",
         ),
     ] = None
+    hf_repo: Annotated[
+        str | None,
+        typer.Option(
+            "-hf",
+            "-hfr",
+            "--hf-repo",
+            metavar="REPO[:QUANT]",
+            help="The target from the Hugging Face hub, even where a folder has its name; kept in "
+            "the hub's cache (HF_HOME), with the hub's token (HF_TOKEN).",
+        ),
+    ] = None
+    hf_repo_draft: Annotated[
+        str | None,
+        typer.Option(
+            "-hfd",
+            "-hfrd",
+            "--hf-repo-draft",
+            "--spec-draft-hf",
+            metavar="REPO[:QUANT]",
+            help="The drafter from the hub, likewise.",
+        ),
+    ] = None
+    draft_vocabulary: Annotated[
+        Path | None,
+        typer.Option(
+            "--draft-vocabulary",
+            metavar="FILE",
+            help="Tokens the drafter may propose: text with one id a line, or a safetensors file.",
+        ),
+    ] = None
+
+    def check(self) -> None:
+        """Refuses options that contradict each other."""
+        if self.model is not None and self.hf_repo is not None:
+            raise typer.BadParameter("give the target with either -m or -hf, not both")
+        if self.model_draft is not None and self.hf_repo_draft is not None:
+            raise typer.BadParameter("give the drafter with either -md or -hfd, not both")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from draftwalk.engine import Placement, find_device
 from draftwalk.loop import CHUNK
 from draftwalk.ops import Matrix
 from draftwalk.ops.choice import chosen
-from draftwalk.ops.memory import PagePool
+from draftwalk.ops.memory import KVType, PagePool
 from draftwalk.ops.torch import DenseMatrix, TorchOperations
 from draftwalk.rows import Rows, Rowset
 from draftwalk.state import State
@@ -65,13 +65,15 @@ class Sizing(TorchOperations):
         self.weights += made.bytes
         return made
 
-    def page_pool(self, layers: int, heads: int, head_dim: int) -> PagePool:
+    def page_pool(
+        self, layers: int, heads: int, head_dim: int, kind: KVType | None = None
+    ) -> PagePool:
         """Pages that are only counted."""
         if not self.native:
             return super().page_pool(layers, heads, head_dim)
         from draftwalk.ops.native.pages import page_bytes
 
-        return CountedPages(layers * page_bytes(heads, head_dim, self._kv))
+        return CountedPages(layers * page_bytes(heads, head_dim, kind or self._kv))
 
     def bytes_of(self, raw: RawTensor) -> int:
         """Memory of a matrix."""

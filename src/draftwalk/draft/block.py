@@ -10,6 +10,7 @@ from torch import Tensor
 
 from draftwalk.draft import Draft, DraftRequest
 from draftwalk.draft.backbone import Backbone
+from draftwalk.draft.vocabulary import DraftVocabulary
 from draftwalk.ops import Matrix, Operations
 from draftwalk.rows import Rows, Rowset
 from draftwalk.state import pass_over
@@ -21,14 +22,22 @@ class BlockDrafter(ABC):
 
     Args:
         backbone: the network.
-        head: [V, H] table that turns final rows into logits.
+        head: [V, H] table that turns final rows into logits, or [Vd, H].
         ops: the back end.
+        vocabulary: which tokens the Vd rows of a smaller head are.
     """
 
-    def __init__(self, backbone: Backbone, head: Matrix, ops: Operations) -> None:
+    def __init__(
+        self,
+        backbone: Backbone,
+        head: Matrix,
+        ops: Operations,
+        vocabulary: DraftVocabulary | None = None,
+    ) -> None:
         self._backbone = backbone
         self._head = head
         self._ops = ops
+        self.vocabulary = vocabulary
         self.config = backbone.config
         self.state: AttentionState = backbone.new_state()
 
@@ -110,5 +119,12 @@ class BlockDrafter(ABC):
             return self._ops.run((self, "draft"), rows, (), body)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Logits [M, V] under the checkpoint's multiplier and cap."""
+        """Logits [M, V] or [M, Vd] under the checkpoint's multiplier and cap."""
         return self._ops.head(hidden, self._head, self.config.multiplier, self.config.softcap)
+
+    def best(self, logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        """The greatest logits of each row and the tokens they are of, descending."""
+        values, rows = self._ops.top_k(logits, min(count, self._head.shape[0]))
+        if self.vocabulary is None:
+            return values, rows
+        return values, self._ops.renumber(rows, self.vocabulary.ids)

@@ -1,7 +1,8 @@
 """What a DFlash or DFlash2 checkpoint says of itself.
 
 Keys and lookup order follow the public `dflash` package: first the nested `dflash_config`, then the
-top level, then the default. What is not implemented is refused by name.
+top level, then the default. What is not implemented is refused by name. This is the one place that
+says what a configuration means: two that read the same are the same.
 """
 
 from __future__ import annotations
@@ -14,7 +15,17 @@ from torch import Tensor
 from draftwalk.target.blueprint import Sizes
 from draftwalk.target.rope import rope_fields, rope_frequencies
 from draftwalk.weights.config_keys import HARMLESS, NEUTRAL
-from draftwalk.weights.fields import BLOCK, COUNT, FLAG, INDEX, INDEXES, NUMBER, TEXTS, Fields
+from draftwalk.weights.fields import (
+    BLOCK,
+    COUNT,
+    FLAG,
+    INDEX,
+    INDEXES,
+    NUMBER,
+    POSITIVE,
+    TEXTS,
+    Fields,
+)
 
 # Keys of other drafter families and of parts that are not implemented, where they are switched off.
 _OFF: Mapping[str, object] = {
@@ -22,8 +33,9 @@ _OFF: Mapping[str, object] = {
     "sample_from_anchor": False,  # DSpark: the anchor row predicts
     "has_confidence_head": False,  # DSpark
     "markov_head_type": False,  # DSpark
-    "attention_sink_bias": False,
     "attention_value_scale": 1,
+    "dflash_context_residual": False,
+    "dflash_block_position_embedding": False,
     "quantization_config": False,
     "speculators_model_type": False,  # another layout of the same drafters
     "is_neox_style": True,  # below the top level, where nobody looks for it
@@ -32,6 +44,9 @@ _OFF: Mapping[str, object] = {
 # Known from elsewhere: the vocabulary's tables are the target's or are among the tensors, and the
 # target's depth is checked against the taps. Which layers slide is for layer_types to say.
 _ELSEWHERE = {"tie_word_embeddings", "num_target_layers", "max_window_layers"}
+# This package's own table in config.json, which other engines pass over.
+OWN_TABLE = "draftwalk"
+VOCABULARY_KEY = "draft_vocabulary"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +64,14 @@ class DrafterConfig:
     """A DFlash drafter; with `selector`, a DFlash2 drafter.
 
     Attributes:
-        sizes: dimensions, as of a target; `depth` counts its own layers.
+        sizes: dimensions, as of a target; `depth` counts its own layers, `vocabulary` the target's
+            tokens.
+        head_rows: rows of its own head where they are fewer than the target's tokens.
+        listed: ids of a reduced draft vocabulary beside it, ascending, or `None`.
         rope: inverse frequencies [D / 2], float64.
         interleaved: q/k rows are stored for rotation of adjacent pairs.
         bias: q, k, v and output projections have one.
+        sinks: every layer has a sink's logit for each head.
         taps: target layers, 0-based, in the order their features are joined.
         target_width: width of the target's rows.
         block: rows of a block, anchor included.
@@ -63,9 +82,12 @@ class DrafterConfig:
     """
 
     sizes: Sizes
+    head_rows: int
+    listed: tuple[int, ...] | None
     rope: Tensor
     interleaved: bool
     bias: bool
+    sinks: bool
     taps: tuple[int, ...]
     target_width: int
     block: int
@@ -90,25 +112,28 @@ class DrafterConfig:
         fields = Fields(own.values, where, own.prefix, behind=top)
         top.refuse_unless("hidden_act", "silu")
         sizes = Sizes.read(top)
-        fields.refuse_unless("draft_vocab_size", sizes.vocabulary)
+        rows = _head_rows(fields, sizes)
         windows = _windows(fields, sizes.depth)
         read = DrafterConfig(
             sizes=sizes,
+            head_rows=rows,
+            listed=_listed(top),
             rope=rope_frequencies(rope_fields(top), sizes.head_dim),
             interleaved=not (
                 top.get("is_neox_style", FLAG, True) and top.get("rope_is_neox_style", FLAG, True)
             ),
             bias=top.get("attention_bias", FLAG, False),
+            sinks=fields.get("attention_sink_bias", FLAG, False),
             taps=_taps(fields, sizes.depth),
             target_width=fields.get("target_hidden_size", COUNT, sizes.width),
             block=fields.get("block_size", BLOCK, 16),
             mask=fields.need("mask_token_id", INDEX),
             windows=windows,
             causal=_causal(fields, windows),
-            embedding_scale=fields.get("input_embedding_scale", NUMBER, 1.0),
-            multiplier=fields.get("output_multiplier", NUMBER, 1.0),
+            embedding_scale=fields.get("input_embedding_scale", POSITIVE, 1.0),
+            multiplier=fields.get("output_multiplier", POSITIVE, 1.0),
             softcap=fields.get("final_logit_softcapping", NUMBER, 0.0) or None,
-            selector=_selector(fields, sizes),
+            selector=_selector(fields, sizes, rows),
         )
         fields.finish(HARMLESS | _ELSEWHERE, {**NEUTRAL, **_OFF})
         return read.checked(fields)
@@ -122,7 +147,23 @@ class DrafterConfig:
             fields.fail(
                 f"key final_logit_softcapping is {self.softcap}, expected a positive number"
             )
+        if not bool(self.rope.isfinite().all()):
+            fields.fail("key rope_theta or rope_scaling turns heads by no finite angle")
         return self
+
+
+def _head_rows(fields: Fields, sizes: Sizes) -> int:
+    rows = fields.get("draft_vocab_size", COUNT, sizes.vocabulary)
+    if rows > sizes.vocabulary:
+        fields.fail(f"key draft_vocab_size {rows} is above the vocabulary of {sizes.vocabulary}")
+    return rows
+
+
+def _listed(top: Fields) -> tuple[int, ...] | None:
+    """Ids of this package's own table, which holds other things as well."""
+    own = top.table(OWN_TABLE)
+    ids = own.get(VOCABULARY_KEY, INDEXES, None)
+    return None if ids is None else tuple(ids)
 
 
 def _taps(fields: Fields, depth: int) -> tuple[int, ...]:
@@ -133,11 +174,16 @@ def _taps(fields: Fields, depth: int) -> tuple[int, ...]:
             fields.fail("key target_layer_ids names no layer")
         return tuple(taps)
     layers = fields.need("num_target_layers", COUNT)
-    if depth == 1:
-        return (layers // 2,)
-    if layers < 4:
+    if depth > 1 and layers < 4:
         fields.fail("key target_layer_ids is missing", "name the target layers it listens to")
-    return tuple(round(1 + i * (layers - 4) / (depth - 1)) for i in range(depth))
+    return even_spread(layers, depth)
+
+
+def even_spread(layers: int, count: int) -> tuple[int, ...]:
+    """The taps of a drafter of `count` layers that names none, in a target of `layers`."""
+    if count == 1:
+        return (layers // 2,)
+    return tuple(round(1 + i * (layers - 4) / (count - 1)) for i in range(count))
 
 
 def _windows(fields: Fields, depth: int) -> tuple[int | None, ...]:
@@ -149,7 +195,7 @@ def _windows(fields: Fields, depth: int) -> tuple[int | None, ...]:
         fields.fail(f"key layer_types names {len(types)} of {depth} layers")
     unknown = sorted(set(types) - {"full_attention", "sliding_attention"})
     if unknown:
-        fields.fail(f"layer type {unknown[0]!r} is not implemented")
+        fields.fail(f"layer type {unknown[0][:40]!r} is not implemented")
     if "sliding_attention" not in types:
         return (None,) * depth
     if fields.get("use_sliding_window", FLAG, True) is False:
@@ -172,7 +218,7 @@ def _causal(fields: Fields, windows: tuple[int | None, ...]) -> tuple[bool, ...]
     return tuple(window is not None for window in windows)
 
 
-def _selector(fields: Fields, sizes: Sizes) -> SelectorConfig | None:
+def _selector(fields: Fields, sizes: Sizes, rows: int) -> SelectorConfig | None:
     keys = ("conv_kernel_size", "conv_group_size", "selector_rank", "selector_top_k")
     values = [fields.get(key, COUNT, None) for key in keys]
     if not any(values):
@@ -180,8 +226,6 @@ def _selector(fields: Fields, sizes: Sizes) -> SelectorConfig | None:
     taps, group, rank, candidates = (fields.need(key, COUNT) for key in keys)
     if sizes.width % group:
         fields.fail(f"key conv_group_size {group} does not divide the width {sizes.width}")
-    if candidates > sizes.vocabulary:
-        fields.fail(
-            f"key selector_top_k {candidates} is above the vocabulary of {sizes.vocabulary}"
-        )
+    if candidates > rows:
+        fields.fail(f"key selector_top_k {candidates} is above the vocabulary of {rows}")
     return SelectorConfig(taps, group, rank, candidates)

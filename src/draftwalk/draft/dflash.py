@@ -17,7 +17,7 @@ CONFIDENCE_TOKENS = 10  # llama.cpp's p_min looks at the softmax over the ten be
 
 
 class DFlash(BlockDrafter):
-    """A DFlash drafter; any distribution over the vocabulary can be its q."""
+    """A DFlash drafter; any distribution over its vocabulary can be its q."""
 
     def propose(self, requests: Sequence[DraftRequest], block: int | None = None) -> list[Draft]:
         """One pass for all blocks, then a token for each row."""
@@ -25,6 +25,8 @@ class DFlash(BlockDrafter):
             return []
         values, peaks, ids = self.draft(requests, block)
         size = len(values) // len(requests)
+        if self.vocabulary is not None and not all(_takes_best(one) for one in requests):
+            values = self.vocabulary.spread(values)
         logits = Logits.of(values, (peaks[:, 0], ids[:, 0]))
         starts = range(0, len(values), size)
         return [
@@ -33,11 +35,14 @@ class DFlash(BlockDrafter):
         ]
 
     def outputs(self, hidden: Tensor, rows: Rows) -> tuple[Tensor, ...]:
-        """Logits [M, V], the greatest of them [M, 10] and their ids."""
+        """Logits [M, V], the greatest of them [M, 10] and their tokens."""
         logits = self.logits(hidden)
-        return logits, *self._ops.top_k(
-            logits, min(CONFIDENCE_TOKENS, self.config.sizes.vocabulary)
-        )
+        return logits, *self.best(logits, CONFIDENCE_TOKENS)
+
+
+def _takes_best(request: DraftRequest) -> bool:
+    """Whether nothing but each row's greatest logit matters."""
+    return request.sampling.greedy and request.sampling.plain
 
 
 def _pick(logits: Logits, best: Tensor, request: DraftRequest) -> Draft:
@@ -50,6 +55,7 @@ def _pick(logits: Logits, best: Tensor, request: DraftRequest) -> Draft:
             break
         tokens.append(token)
     size = len(tokens)
-    taken = logits.values[range(size), tokens].double()
-    confidence = (taken - best[:size].double().logsumexp(-1)).exp().clamp(max=1.0)
-    return Draft(tuple(tokens), tuple(q), tuple(confidence.tolist()))
+    greatest = _takes_best(request)
+    taken = best[:size, 0] if greatest else logits.values[range(size), tokens]
+    sure = taken.double() - best[:size].double().logsumexp(-1)
+    return Draft(tuple(tokens), tuple(q), tuple(sure.exp().clamp(max=1.0).tolist()))

@@ -15,6 +15,7 @@ from draftwalk.draft import Draft, DraftRequest
 from draftwalk.draft.backbone import Backbone
 from draftwalk.draft.block import BlockDrafter
 from draftwalk.draft.choose import choose
+from draftwalk.draft.vocabulary import DraftVocabulary
 from draftwalk.ops import Linear, Matrix, Operations
 from draftwalk.rows import Rows
 from draftwalk.verify.distribution import Support, candidate_support
@@ -29,10 +30,11 @@ class DFlash2(BlockDrafter):
 
     Args:
         backbone: the network, with convolutions.
-        head: [V, H] table that turns final rows into logits.
+        head: [V, H] or [Vd, H] table that turns final rows into logits.
         gate: hidden projection [R, H] of the selector.
         tables: the predecessor's and the successor's [V, R].
         ops: the back end.
+        vocabulary: which tokens the rows of a smaller head are.
     """
 
     def __init__(
@@ -42,8 +44,9 @@ class DFlash2(BlockDrafter):
         gate: Linear,
         tables: tuple[Matrix, Matrix],
         ops: Operations,
+        vocabulary: DraftVocabulary | None = None,
     ) -> None:
-        super().__init__(backbone, head, ops)
+        super().__init__(backbone, head, ops, vocabulary)
         self._gate = gate
         self._tables = tables
 
@@ -68,7 +71,7 @@ class DFlash2(BlockDrafter):
         """Candidates [M, K] and scores [M, K, K] after each candidate of the row before."""
         selector = self.config.selector
         assert selector is not None, "a DFlash2 drafter has a selector"
-        unary, candidates = self._ops.top_k(self.logits(hidden), selector.candidates)
+        unary, candidates = self.best(self.logits(hidden), selector.candidates)
         (gate,) = self._ops.linear(hidden, (self._gate,))
         return candidates, self._ops.selector(unary, candidates, gate, self._tables, rows)
 

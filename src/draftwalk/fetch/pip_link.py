@@ -9,32 +9,16 @@ from __future__ import annotations
 
 import re
 import shutil
-import ssl
 import subprocess
 import sys
-from dataclasses import dataclass
 
 from draftwalk.errors import UserError
 from draftwalk.fetch.catalogue import Entry
+from draftwalk.fetch.link import Link
 
 _PATIENCE = ("--retries", "1", "--timeout", "20")
 _LONGEST_WAIT = 120.0  # seconds for one pip command
 _CERTIFICATES = re.compile(r"^(?:global|:env:)\.cert='(.+)'$", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """A file's address, and the certificates to check its server with (`None`: the system's)."""
-
-    url: str
-    certificates: str | None = None
-
-    def ssl_context(self) -> ssl.SSLContext:
-        """Checks servers against the system's certificates and those that pip is told to use."""
-        context = ssl.create_default_context()
-        if self.certificates is not None:
-            context.load_verify_locations(cafile=self.certificates)
-        return context
 
 
 def ask_pip(entry: Entry) -> Link:

@@ -20,7 +20,7 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
-from draftwalk.ops.memory import KVContext, KVPages, KVTensors, PagePool
+from draftwalk.ops.memory import KVContext, KVPages, KVTensors, KVType, PagePool
 from draftwalk.rows import Rows
 from draftwalk.weights.tensor import RawTensor
 
@@ -118,8 +118,18 @@ class Operations(Protocol):
             What the body returned, valid until the next run with the same key.
         """
 
-    def page_pool(self, layers: int, heads: int, head_dim: int) -> PagePool:
-        """An empty pool of K/V pages for several layers."""
+    def page_pool(
+        self, layers: int, heads: int, head_dim: int, kind: KVType | None = None
+    ) -> PagePool:
+        """An empty pool of K/V pages for several layers.
+
+        Args:
+            layers: how many share the pages.
+            heads: key/value heads.
+            head_dim: values per head.
+            kind: how K/V are stored; as the back end was told by default. One without types of
+                its own stores them as it computes.
+        """
 
     def matrix(self, raw: RawTensor) -> Matrix:
         """Takes a matrix [out, in] from a checkpoint."""
@@ -203,6 +213,9 @@ class Operations(Protocol):
 
     def top_k(self, logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """The k greatest logits of each row and their ids, descending, ties to the lowest id."""
+
+    def renumber(self, numbers: Tensor, table: Tensor) -> Tensor:
+        """Whole numbers of any shape, each replaced by that entry of `table` [N] int64."""
 
     def argmax(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Each row's greatest logit (NaN if there is one) and its id, ties to the lowest id."""

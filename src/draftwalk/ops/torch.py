@@ -24,7 +24,7 @@ from draftwalk.ops import (
     RopeTable,
     Visibility,
 )
-from draftwalk.ops.memory import PAGE, KVContext, KVPages, KVTensors, PagePool
+from draftwalk.ops.memory import PAGE, KVContext, KVPages, KVTensors, KVType, PagePool
 from draftwalk.rows import Rows, Span
 from draftwalk.weights.tensor import RawTensor
 
@@ -124,7 +124,9 @@ class TorchOperations:
         """Just runs it; nothing is recorded."""
         return body(rows, inputs)
 
-    def page_pool(self, layers: int, heads: int, head_dim: int) -> PagePool:
+    def page_pool(
+        self, layers: int, heads: int, head_dim: int, kind: KVType | None = None
+    ) -> PagePool:
         """Pages in the activations' type."""
         return DensePool(layers, heads, head_dim, self.dtype, self.device)
 
@@ -280,6 +282,10 @@ class TorchOperations:
         ids = ids.sort(dim=-1).values
         values, order = logits.gather(-1, ids).sort(dim=-1, descending=True, stable=True)
         return values, ids.gather(-1, order)
+
+    def renumber(self, numbers: Tensor, table: Tensor) -> Tensor:
+        """Entries of a table."""
+        return table[numbers]
 
     def argmax(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Greatest logit, the lowest id of equals."""

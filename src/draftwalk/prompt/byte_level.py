@@ -10,15 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from tokenizers import Regex
 from tokenizers import Tokenizer as Library
 from tokenizers.models import BPE
-from tokenizers.pre_tokenizers import ByteLevel, PreTokenizer, Split
-from tokenizers.pre_tokenizers import Sequence as Chain
+from tokenizers.normalizers import NFC
 
-from draftwalk.errors import CheckpointError, PromptError
-from draftwalk.prompt.panics import library_failures
-from draftwalk.prompt.pre_tokenizers import PreTokenizer as Words
+from draftwalk.errors import CheckpointError
+from draftwalk.prompt.panics import library_failures, not_encoded
+from draftwalk.prompt.pre_tokenizers import PreTokenizer
 from draftwalk.prompt.special import SpecialSplitter
 
 
@@ -39,6 +37,7 @@ class ByteLevelEncoder:
         merges: pairs to merge, best first, each as two texts with a space between.
         words: how a text is cut into words.
         splitter: finds special tokens.
+        composes: the text between special tokens is composed first (Unicode's form NFC).
     """
 
     def __init__(
@@ -46,18 +45,19 @@ class ByteLevelEncoder:
         ids: Mapping[str, int],
         size: int,
         merges: Sequence[str],
-        words: Words,
+        words: PreTokenizer,
         splitter: SpecialSplitter,
+        composes: bool = False,
     ) -> None:
         self._size = size
         self._splitter = splitter
-        texts = _unicode_only(ids)
+        texts = unicode_only(ids)
         missing = [letter for letter in byte_alphabet().values() if letter not in texts]
         texts |= {letter: size + number for number, letter in enumerate(missing)}
-        self._library = Library(_model(texts, merges, words.whole_words))
-        steps: list[PreTokenizer] = [Split(Regex(p), "isolated") for p in words.patterns]
-        steps.append(ByteLevel(add_prefix_space=False, use_regex=False))
-        self._library.pre_tokenizer = Chain(steps)
+        self._library = Library(bpe_model(texts, merges, words.whole_words))
+        self._library.pre_tokenizer = words.steps()
+        if composes:
+            self._library.normalizer = NFC()
 
     def shield(self, text: str) -> str:
         """See `Tokenizer.shield`."""
@@ -70,22 +70,23 @@ class ByteLevelEncoder:
             if isinstance(part, int):
                 ids.append(part)
             else:
-                with library_failures(_not_encoded):
+                with library_failures(not_encoded):
                     found = self._library.encode(part, add_special_tokens=False).ids
                 ids.extend(index for index in found if index < self._size)
         return ids
 
 
-def _not_encoded(reason: str) -> PromptError:
-    return PromptError(f"the tokenizer cannot encode this text: {reason}")
-
-
-def _model(texts: dict[str, int], merges: Sequence[str], whole_words: bool) -> BPE:
+def bpe_model(
+    texts: dict[str, int],
+    merges: Sequence[str],
+    whole_words: bool = False,
+    byte_fallback: bool = False,
+) -> BPE:
     """The library's model; of two equal merges the first one counts."""
     halves = (merge.partition(" ") for merge in merges)
     pairs = dict.fromkeys((left, right) for left, _, right in halves)
     try:
-        return BPE(texts, list(pairs), ignore_merges=whole_words)
+        return BPE(texts, list(pairs), ignore_merges=whole_words, byte_fallback=byte_fallback)
     except Exception:  # the library names neither the type nor the merge
         for number, merge in enumerate(merges):
             left, _, right = merge.partition(" ")
@@ -97,7 +98,7 @@ def _model(texts: dict[str, int], merges: Sequence[str], whole_words: bool) -> B
         raise
 
 
-def _unicode_only(ids: Mapping[str, int]) -> dict[str, int]:
+def unicode_only(ids: Mapping[str, int]) -> dict[str, int]:
     """The texts without half surrogate pairs: such a damaged token cannot come from a text."""
     try:
         "".join(ids).encode()

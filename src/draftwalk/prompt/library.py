@@ -14,6 +14,7 @@ from tokenizers import Tokenizer as Library
 
 from draftwalk.errors import CheckpointError, PromptError
 from draftwalk.prompt.panics import library_failures
+from draftwalk.prompt.sentencepiece import SPACE
 from draftwalk.prompt.special import SHIELD, SpecialSplitter
 from draftwalk.prompt.vocabulary import BYTE_TOKEN, Kind, Vocabulary
 
@@ -100,9 +101,13 @@ def library_vocabulary(library: Library, content: Mapping[str, object]) -> Vocab
     unknown = model.get("unk_token")
     if isinstance(unknown, str) and unknown in ids:
         kinds[ids[unknown]] = Kind.UNKNOWN
+    byte_level = _is_byte_level(content)
     for index, token in library.get_added_tokens_decoder().items():
-        kinds[index] = Kind.CONTROL if token.special else Kind.USER_DEFINED
-    return Vocabulary(tokens, kinds, _is_byte_level(content))
+        if token.special:
+            kinds[index] = Kind.CONTROL
+        elif byte_level or SPACE not in tokens[index]:
+            kinds[index] = Kind.USER_DEFINED  # else it is spelled as the model's own tokens are
+    return Vocabulary(tokens, kinds, byte_level)
 
 
 def special_splitter(vocabulary: Vocabulary) -> SpecialSplitter:
@@ -133,9 +138,9 @@ def _is_plain(step: Mapping[str, object]) -> bool:
     """Whether a decoder's step is one of those that make text of SentencePiece tokens."""
     kind = step.get("type")
     if kind == "Replace":
-        return step.get("pattern") == {"String": "▁"} and step.get("content") == " "
+        return step.get("pattern") == {"String": SPACE} and step.get("content") == " "
     if kind == "Metaspace":
-        return step.get("replacement") == "▁"
+        return step.get("replacement") == SPACE
     if kind == "Strip":
         return strips_one_space(step)
     return kind in ("ByteFallback", "Fuse")

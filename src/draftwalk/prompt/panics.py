@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from draftwalk.errors import UserError
+from draftwalk.errors import PromptError, UserError
 
 _LONGEST_REASON = 200
 
@@ -28,6 +28,11 @@ def library_failures(made: Callable[[str], UserError]) -> Iterator[None]:
             raise
         reason = " ".join(str(error).split())[:_LONGEST_REASON]
         raise made(reason) from None
+
+
+def not_encoded(reason: str) -> PromptError:
+    """The error of a text that a GGUF file's tokenizer fails on."""
+    return PromptError(f"the tokenizer cannot encode this text: {reason}")
 
 
 def _is_panic(error: BaseException) -> bool:

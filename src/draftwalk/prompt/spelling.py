@@ -35,6 +35,8 @@ class Spelling:
             return _utf8(text) if special else b""
         if kind == Kind.USER_DEFINED:
             return _utf8(text)
+        if kind == Kind.UNUSED:
+            return b""  # a row of the embedding that nothing was trained for
         if kind == Kind.BYTE:
             match = BYTE_TOKEN.fullmatch(text)
             assert match, "checked when the vocabulary was read"

@@ -32,6 +32,7 @@ KNOWN_KEYS = frozenset(
         *("prefix_token_id", "suffix_token_id", "middle_token_id"),
         *("add_bos_token", "add_eos_token", "add_sep_token", "add_space_prefix"),
         *("remove_extra_whitespaces", "precompiled_charsmap", "suppress_tokens"),
+        *("normalizer.lowercase", "normalizer.strip_accents"),
     )
 )
 

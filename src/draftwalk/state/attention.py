@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from draftwalk.ops import Operations
-from draftwalk.ops.memory import KVPages
+from draftwalk.ops.memory import KVPages, KVType
 from draftwalk.state.model import ModelState
 from draftwalk.state.pages import PagedKV
 
@@ -18,14 +18,20 @@ class AttentionState(ModelState):
         heads: key/value heads.
         head_dim: values per head.
         ops: the back end whose pages they are.
+        kind: how K/V are stored; as the back end does by default.
     """
 
     def __init__(
-        self, windows: Sequence[int | None], heads: int, head_dim: int, ops: Operations
+        self,
+        windows: Sequence[int | None],
+        heads: int,
+        head_dim: int,
+        ops: Operations,
+        kind: KVType | None = None,
     ) -> None:
         kinds = list(dict.fromkeys(windows))
         pages = [
-            PagedKV(ops.page_pool(windows.count(window), heads, head_dim), window, ops.device)
+            PagedKV(ops.page_pool(windows.count(window), heads, head_dim, kind), window, ops.device)
             for window in kinds
         ]
         super().__init__(pages)

@@ -6,16 +6,20 @@ each further file declares an architecture.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from draftwalk.ops import Matrix, Operations
 from draftwalk.rows import Rows
 from draftwalk.state import State
+from draftwalk.weights.tensor import RawTensor, permute_rows
 
+RowPacker = Callable[[NDArray[np.int64]], Matrix]  # rows by number, as a matrix of their own
 StateT = TypeVar("StateT", bound=State)
 
 
@@ -47,10 +51,22 @@ class PassOutput:
 
 @dataclass(frozen=True, slots=True)
 class SharedTables:
-    """What a drafter borrows from its target: embedding and head, both [V, H]."""
+    """What a drafter borrows from its target: embedding and head, both [V, H].
+
+    Attributes:
+        embedding: rows by token.
+        head: the same, or not.
+        head_rows: packs some rows of the head by themselves, where the stored head is known.
+    """
 
     embedding: Matrix
     head: Matrix
+    head_rows: RowPacker | None = None
+
+
+def rows_of(raw: RawTensor, ops: Operations) -> RowPacker:
+    """Packs rows of a stored matrix, without unpacking any."""
+    return lambda numbers: ops.matrix(permute_rows(raw, numbers))
 
 
 class Target(Protocol, Generic[StateT]):

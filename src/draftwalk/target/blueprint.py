@@ -6,15 +6,20 @@ and runs it. Everything here is a dimension, a constant or the presence of a par
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from draftwalk.ops import Activation
+from draftwalk.target.rope import DEFAULT_THETA
 from draftwalk.weights.dialect import Dialect
 from draftwalk.weights.fields import COUNT, FLAG, HEAD, LAYERS, POSITIVE, Fields
+from draftwalk.weights.gguf_values import Value
 from draftwalk.weights.source import TensorSource
+from draftwalk.weights.tensor import RawTensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,40 @@ class Blueprint:
     post_norms: bool = False
 
 
+Vectors = Mapping[str, NDArray[np.float32]]
+
+
+def _no_settings(config: Fields) -> Mapping[str, Value]:
+    return {}
+
+
+def _no_order(raw: RawTensor, sizes: Sizes) -> NDArray[np.intp] | None:
+    return None
+
+
+def _no_vectors(config: Fields, sizes: Sizes) -> Vectors:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """How a GGUF file of an architecture is written, beyond what all have in common.
+
+    Attributes:
+        settings: its own keys, by what follows `<name>.`.
+        order: in which order a tensor's rows are stored: the inverse of the dialect's `adapt`.
+        norm_shift: what is added to the weights of norms.
+        vectors: further tensors, by canonical name.
+        theta: the base of rope where a configuration leaves it out.
+    """
+
+    settings: Callable[[Fields], Mapping[str, Value]] = _no_settings
+    order: Callable[[RawTensor, Sizes], NDArray[np.intp] | None] = _no_order
+    norm_shift: float = 0.0
+    vectors: Callable[[Fields, Sizes], Vectors] = _no_vectors
+    theta: float = DEFAULT_THETA
+
+
 @dataclass(frozen=True, slots=True)
 class Architecture:
     """One declaration.
@@ -107,11 +146,13 @@ class Architecture:
         names: `model_type` of the configurations it understands.
         dialect: how its GGUF files name things; also gives the GGUF architecture's name.
         blueprint: from a configuration; may take tensors that are part of it (rope factors).
+        export: how its GGUF files are written.
     """
 
     names: tuple[str, ...]
     dialect: Dialect
     blueprint: Callable[[Fields, TensorSource], Blueprint]
+    export: Export = field(default_factory=Export)
 
 
 def is_tied(config: Fields, tensors: TensorSource, default: bool = False) -> bool:

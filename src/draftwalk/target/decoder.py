@@ -12,7 +12,7 @@ from draftwalk.layers.sublayer import Sublayer
 from draftwalk.ops import Operations, RopeTable, Visibility
 from draftwalk.rows import Rows
 from draftwalk.state.attention import AttentionState
-from draftwalk.target import PassOutput, SharedTables
+from draftwalk.target import PassOutput, SharedTables, rows_of
 from draftwalk.target.blueprint import Blueprint, Sizes
 from draftwalk.target.rope import rope_table
 from draftwalk.weights.source import TensorSource
@@ -36,9 +36,11 @@ class Decoder:
         self._ops = ops
         self._context = context
         shape = (self.sizes.vocabulary, self.sizes.width)
-        embedding = ops.matrix(tensors.take("model.embed_tokens.weight", shape))
-        head = embedding if blueprint.tied else ops.matrix(tensors.take("lm_head.weight", shape))
-        self._tables = SharedTables(embedding, head)
+        rows = tensors.take("model.embed_tokens.weight", shape)
+        stored = rows if blueprint.tied else tensors.take("lm_head.weight", shape)
+        embedding = ops.matrix(rows)
+        head = embedding if blueprint.tied else ops.matrix(stored)
+        self._tables = SharedTables(embedding, head, rows_of(stored, ops))
         ropes = [ops.rope(*rope_table(rope, context)) for rope in blueprint.ropes]
         builder = Builder(tensors, ops, self.sizes.norm_eps, blueprint.norm_offset)
         self._blocks = [

@@ -55,7 +55,7 @@ def rope_frequencies(rope: Fields, head_dim: int, theta: float = DEFAULT_THETA) 
         CheckpointError: a kind of scaling that is not implemented, or a setting that is not known.
     """
     base = rope.get("rope_theta", POSITIVE, theta)
-    plain = base ** (-torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
+    plain = _plain(base, head_dim)
     kind = rope.get("rope_type", TEXT, rope.get("type", TEXT, "default"))
     if rope.get("partial_rotary_factor", POSITIVE, 1.0) != 1.0:
         rope.fail("partial_rotary_factor is not implemented", "only heads that turn whole are")
@@ -67,6 +67,19 @@ def rope_frequencies(rope: Fields, head_dim: int, theta: float = DEFAULT_THETA) 
         rope.fail(f"scaling {kind!r} is not implemented", "implemented: default, linear, llama3")
     rope.finish(ROPE_HARMLESS, {})
     return plain
+
+
+def rope_divisors(rope: Fields, head_dim: int) -> Tensor | None:
+    """What Llama 3's scaling divides every plain frequency by [D / 2]; `None` without it."""
+    if rope.get("rope_type", TEXT, rope.get("type", TEXT, "default")) != "llama3":
+        return None
+    base = rope.get("rope_theta", POSITIVE, DEFAULT_THETA)
+    plain = _plain(base, head_dim)
+    return plain / _llama3(plain, rope)
+
+
+def _plain(base: float, head_dim: int) -> Tensor:
+    return base ** (-torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
 
 
 def _llama3(plain: Tensor, rope: Fields) -> Tensor:

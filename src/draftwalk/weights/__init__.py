@@ -28,7 +28,9 @@ from draftwalk.weights.gguf import GgufFile
 from draftwalk.weights.gguf_checkpoint import GgufCheckpoint, name_map
 from draftwalk.weights.gguf_writer import Typed, write_gguf
 from draftwalk.weights.opening import open_checkpoint
+from draftwalk.weights.planned import PlannedTensor
 from draftwalk.weights.safetensors_folder import SafetensorsFolder
+from draftwalk.weights.safetensors_writer import write_safetensors
 from draftwalk.weights.source import TensorSource
 from draftwalk.weights.tensor import RawTensor, pack_integers, pack_tensor, permute_rows
 
@@ -39,6 +41,7 @@ __all__ = [
     "GgufCheckpoint",
     "GgufFile",
     "Key",
+    "PlannedTensor",
     "RawTensor",
     "SafetensorsFolder",
     "TensorSource",
@@ -49,4 +52,5 @@ __all__ = [
     "pack_tensor",
     "permute_rows",
     "write_gguf",
+    "write_safetensors",
 ]

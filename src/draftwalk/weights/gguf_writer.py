@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -13,6 +13,7 @@ import numpy as np
 
 from draftwalk.weights.gguf import ALIGNMENT_KEY, DEFAULT_ALIGNMENT, MAGIC
 from draftwalk.weights.gguf_values import CODES, Scalar, Value, ValueType
+from draftwalk.weights.planned import PlannedTensor, planned
 from draftwalk.weights.tensor import RawTensor
 
 
@@ -24,11 +25,16 @@ class Typed:
     value: Value
 
 
+def _nothing(done: int) -> None:
+    """Nobody asked."""
+
+
 def write_gguf(
     path: Path,
     metadata: Mapping[str, Value | Typed],
-    tensors: Sequence[RawTensor],
+    tensors: Sequence[RawTensor | PlannedTensor],
     version: int = 3,
+    progress: Callable[[int], None] = _nothing,
 ) -> None:
     """Write a file beside its name and rename it, so that it appears only when it is whole.
 
@@ -38,16 +44,23 @@ def write_gguf(
             `Typed` says otherwise.
         tensors: their names are written as they are.
         version: 2 or 3 (the two differ only in the number).
+        progress: told the bytes of tensors written so far.
     """
     alignment = metadata.get(ALIGNMENT_KEY, DEFAULT_ALIGNMENT)
     assert isinstance(alignment, int)
+    plans = [*map(planned, tensors)]
     beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with beside.open("wb") as file:
-            file.write(_header(metadata, tensors, version, alignment))
-            for raw in tensors:
+            file.write(_header(metadata, plans, version, alignment))
+            done = 0
+            for one in plans:
                 _pad(file, alignment)
+                raw = one.made()
                 file.write(np.ascontiguousarray(raw.data).data)
+                raw.forget()
+                done += one.bytes
+                progress(done)
             _pad(file, alignment)
             file.flush()
             os.fsync(file.fileno())
@@ -58,7 +71,7 @@ def write_gguf(
 
 def _header(
     metadata: Mapping[str, Value | Typed],
-    tensors: Sequence[RawTensor],
+    tensors: Sequence[PlannedTensor],
     version: int,
     alignment: int,
 ) -> bytes:

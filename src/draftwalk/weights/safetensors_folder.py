@@ -6,6 +6,7 @@ Only files that `model.safetensors` is, or that its index names, belong to the c
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from pathlib import Path
 from typing import Literal
 
@@ -40,6 +41,14 @@ class SafetensorsFolder:
         self.config: Mapping[str, object] = read_json_object(path / CONFIG)
         self.generation: Mapping[str, object] = self._read_generation()
         self.tensors: Mapping[str, RawTensor] = _read_tensors(path)
+
+    def translated(
+        self, config: Mapping[str, object], tensors: Mapping[str, RawTensor]
+    ) -> SafetensorsFolder:
+        """The same folder, told in other words."""
+        other = copy(self)
+        other.config, other.tensors = config, tensors
+        return other
 
     @property
     def path(self) -> Path:

@@ -64,9 +64,7 @@ class TensorSource:
             CheckpointError: tensors that nobody took; ignoring them would become wrong text.
         """
         left = [
-            name
-            for name in self._tensors
-            if name not in self._taken and not _RECOMPUTED.fullmatch(name)
+            name for name in self._tensors if name not in self._taken and not is_recomputed(name)
         ]
         if left:
             more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
@@ -74,6 +72,11 @@ class TensorSource:
                 f"{self._where}: {', '.join(left[:_SHOWN])}{more} not used by this architecture",
                 "the checkpoint has parts that are not implemented",
             )
+
+
+def is_recomputed(name: str) -> bool:
+    """Whether a tensor is a buffer that every engine computes itself."""
+    return _RECOMPUTED.fullmatch(name) is not None
 
 
 def _without_leading_ones(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from draftwalk import _native
 from draftwalk.ops import Activation, HeadNorm, Linear, Matrix, RopeTable, Visibility
-from draftwalk.ops.memory import KVContext, KVPages, KVTensors
+from draftwalk.ops.memory import KVContext, KVPages, KVTensors, KVType
 from draftwalk.ops.native.matrix import NativeMatrix, native, pack
 from draftwalk.ops.native.pageless import as_pages
 from draftwalk.ops.native.pages import NativePool
@@ -25,9 +25,11 @@ _ROWS_AT_ONCE = 1024  # of a table that is made whole
 class NativeOperations(Runner):
     """The native back end."""
 
-    def page_pool(self, layers: int, heads: int, head_dim: int) -> NativePool:
-        """Pages in the back end's K/V type."""
-        return NativePool(layers, heads, head_dim, self.kv)
+    def page_pool(
+        self, layers: int, heads: int, head_dim: int, kind: KVType | None = None
+    ) -> NativePool:
+        """Pages in the back end's K/V type, or another."""
+        return NativePool(layers, heads, head_dim, kind or self.kv)
 
     def matrix(self, raw: RawTensor) -> NativeMatrix:
         """Packs a matrix."""
@@ -247,6 +249,14 @@ class NativeOperations(Runner):
         )
         tape.end()
         return values, ids
+
+    def renumber(self, numbers: Tensor, table: Tensor) -> Tensor:
+        """Gathers: that copies bytes, and a whole number has those of two floats."""
+        tape = self._tape
+        out = tape.new(tuple(numbers.shape), torch.int64)
+        places = tape.whole(table), tape.whole(numbers)
+        _native.gather(tape.program, *places, out.data_ptr(), numbers.numel(), 2)
+        return self._done(out)
 
     def argmax(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Greatest logits and their ids."""

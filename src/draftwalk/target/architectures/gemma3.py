@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from draftwalk.target.blueprint import (
     Architecture,
     Blueprint,
+    Export,
     LayerPlan,
     Sizes,
     is_tied,
@@ -16,6 +17,7 @@ from draftwalk.target.rope import rope_fields, rope_frequencies
 from draftwalk.weights.dialect import Dialect, Key
 from draftwalk.weights.fields import COUNT, FLAG, MAPPING, NUMBER, POSITIVE, TEXTS, Fields
 from draftwalk.weights.gguf import GgufFile
+from draftwalk.weights.gguf_values import Value
 from draftwalk.weights.source import TensorSource
 
 _PERIOD = 6  # every sixth layer sees everything, unless a file says otherwise
@@ -80,6 +82,16 @@ def derive(file: GgufFile, config: Mapping[str, object]) -> Mapping[str, object]
     }
 
 
+def settings(config: Fields) -> Mapping[str, Value]:
+    """Its own keys in GGUF."""
+    own: dict[str, Value] = {
+        "attention.sliding_window": config.need("sliding_window", COUNT),
+        "rope.freq_base_swa": _local_rope(config).need("rope_theta", POSITIVE),
+    }
+    cap = config.get("final_logit_softcapping", POSITIVE, None)
+    return own if cap is None else {**own, "final_logit_softcapping": cap}
+
+
 _LAYER = "model.layers.{i}"
 
 ARCHITECTURE = Architecture(
@@ -101,4 +113,5 @@ ARCHITECTURE = Architecture(
         derive=derive,
     ),
     blueprint=blueprint,
+    export=Export(settings=settings, norm_shift=1.0, theta=_THETA),
 )

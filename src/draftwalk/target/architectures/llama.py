@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+from numpy.typing import NDArray
+
 from draftwalk.target.blueprint import (
     Architecture,
     Blueprint,
+    Export,
     Sizes,
+    Vectors,
     full_attention,
     is_tied,
 )
-from draftwalk.target.rope import half_split_order, rope_fields, rope_frequencies
+from draftwalk.target.rope import half_split_order, rope_divisors, rope_fields, rope_frequencies
 from draftwalk.weights.dialect import Dialect
 from draftwalk.weights.fields import FLAG, Fields
 from draftwalk.weights.source import TensorSource
@@ -43,19 +48,37 @@ def blueprint(config: Fields, tensors: TensorSource) -> Blueprint:
 def unpermute(raw: RawTensor, config: Mapping[str, object]) -> RawTensor:
     """Puts q and k rows back into half-split order; GGUF keeps them for adjacent-pair rotation."""
     sizes = Sizes.read(Fields(config, raw.name))
+    heads = _turned_heads(raw, sizes)
+    return raw if heads is None else permute_rows(raw, half_split_order(heads, sizes.head_dim))
+
+
+def permuted(raw: RawTensor, sizes: Sizes) -> NDArray[np.intp] | None:
+    """The other way."""
+    heads = _turned_heads(raw, sizes)
+    return None if heads is None else np.argsort(half_split_order(heads, sizes.head_dim))
+
+
+def _turned_heads(raw: RawTensor, sizes: Sizes) -> int | None:
+    """How many heads the rows of a tensor are, if rope turns them."""
     if raw.name.endswith(("q_proj.weight", "q_proj.bias")):
         heads = sizes.heads
     elif raw.name.endswith(("k_proj.weight", "k_proj.bias")):
         heads = sizes.kv_heads
     else:
-        return raw
-    if raw.shape[0] != heads * sizes.head_dim:
-        return raw  # the builder will name the wrong shape
-    return permute_rows(raw, half_split_order(heads, sizes.head_dim))
+        return None
+    # Of a wrong shape: the builder will name it.
+    return heads if raw.shape[0] == heads * sizes.head_dim else None
+
+
+def factors(config: Fields, sizes: Sizes) -> Vectors:
+    """Llama 3's scaling of rope as GGUF has it: a divisor for each frequency."""
+    divisors = rope_divisors(rope_fields(config), sizes.head_dim)
+    return {} if divisors is None else {"rope_freqs.weight": divisors.float().numpy()}
 
 
 ARCHITECTURE = Architecture(
     names=("llama",),
     dialect=Dialect("llama", "LlamaForCausalLM", "llama", adapt=unpermute),
     blueprint=blueprint,
+    export=Export(order=permuted, vectors=factors),
 )

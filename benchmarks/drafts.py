@@ -1,0 +1,163 @@
+"""Drafts of one drafter here and in llama.cpp: acceptance on own texts, and position by position.
+
+    python benchmarks/drafts.py TARGET.gguf DRAFTER.gguf PROMPT_FOLDER [--suites …] [--prompts 25]
+        [--tokens 128] [--threads 2] [--referee PYTHON]
+
+Both answer the first turns of every suite's first lines greedily, with the window at the block's
+size less one. llama.cpp's acceptance rate is its server's (xllamacpp) over its own texts, ours is
+over ours. Where both texts agree for 32 tokens, both draft behind each of these, and the drafts are
+compared position by position. A table goes to stderr, one JSON document is the last line of stdout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import torch
+
+from draftwalk.draft import DraftRequest
+from draftwalk.engine import Engine, Placement, load
+from draftwalk.prompt.messages import Message
+from draftwalk.rows import Rows, Rowset
+from draftwalk.settings import Limits, Sampling
+from draftwalk.state import pass_over
+from draftwalk.verify.noise import Noise
+
+ROOT = Path(__file__).parent.parent
+CPU = torch.device("cpu")
+AGREE = 32  # tokens
+
+
+def main() -> None:
+    """Runs and reports."""
+    asked = parse()
+    torch.set_num_threads(asked.threads)
+    engine = load(asked.target, asked.drafter, Placement(threads=asked.threads))
+    prompts = [
+        engine.encode_chat([Message("user", text)])
+        for suite in asked.suites
+        for text in first_turns(asked.folder / f"{suite}.jsonl", asked.prompts)
+    ]
+    ours = engine.complete(prompts, Sampling(), Limits(max_tokens=asked.tokens))
+    drafted = sum(result.timings.draft_n for result in ours)
+    stood = sum(result.timings.draft_n_accepted for result in ours)
+    window = engine.drafter.block - 1
+    models = (str(asked.target), str(asked.drafter))
+    sizes = (str(window), str(asked.tokens), str(asked.threads))
+    theirs = ask(asked.referee, "llama_server.py", (*models, *sizes), prompts)
+    texts = [
+        {"prompt": prompt, "answer": list(mine.tokens[:AGREE])}
+        for prompt, mine, other in zip(prompts, ours, theirs, strict=True)
+        if len(mine.tokens) >= AGREE and list(mine.tokens[:AGREE]) == other["tokens"][:AGREE]
+    ]
+    report = {
+        "prompts": len(prompts),
+        "tokens": [sum(len(r.tokens) for r in ours), sum(len(t["tokens"]) for t in theirs)],
+        "acceptance_rate": {
+            "draftwalk": stood / drafted,
+            "llama.cpp": sum(t["draft_n_accepted"] for t in theirs)
+            / max(1, sum(t["draft_n"] for t in theirs)),
+        },
+        "texts_that_agree": len(texts),
+        **compared(engine, asked, texts),
+    }
+    print(json.dumps(report, indent=1), file=sys.stderr)
+    print(json.dumps(report))
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("target", type=Path)
+    parser.add_argument("drafter", type=Path)
+    parser.add_argument("folder", type=Path)
+    suites = "gsm8k mtbench humaneval mbpp math500 bbh mmlu_stem specbench"
+    parser.add_argument("--suites", nargs="+", default=suites.split())
+    parser.add_argument("--prompts", type=int, default=25)
+    parser.add_argument("--tokens", type=int, default=128)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--referee", type=Path, default=ROOT / ".referee" / "bin" / "python")
+    return parser.parse_args()
+
+
+def first_turns(path: Path, count: int) -> list[str]:
+    """The first turns of a file's first lines."""
+    return [json.loads(line)["turns"][0] for line in path.read_text().splitlines()[:count]]
+
+
+def ask(python: Path, script: str, arguments: Iterable[str], lines: Sequence[object]) -> list[dict]:
+    """What a script of the referee's environment answers, line by line."""
+    command = [str(python.absolute()), str(ROOT / "referee" / script), *arguments]
+    asked = "".join(json.dumps(line) + "\n" for line in lines)
+    run = subprocess.run(command, input=asked, stdout=subprocess.PIPE, text=True, check=True)
+    return [json.loads(line) for line in run.stdout.splitlines() if line.startswith(("{", "["))]
+
+
+def compared(
+    engine: Engine, asked: argparse.Namespace, texts: Sequence[dict[str, list[int]]]
+) -> dict[str, float]:
+    """Shares of positions and of whole drafts that are equal."""
+    config = engine.drafter.config
+    selector = config.selector
+    facts = (
+        str(config.block),
+        str(config.mask),
+        ",".join(map(str, config.taps)),
+        str(selector.candidates),
+        str(asked.threads),
+    )
+    models = (str(asked.target), str(asked.drafter))
+    theirs = ask(asked.referee, "llama_cpp_forced.py", (*models, *facts), texts)
+    positions = equal = drafts = whole = 0
+    for text, other in zip(texts, theirs, strict=True):
+        for mine, its in zip(forced(engine, text["prompt"], text["answer"]), other, strict=True):
+            same = [a == b for a, b in zip(mine, its, strict=True)]
+            positions += len(same)
+            equal += sum(same)
+            drafts += 1
+            whole += all(same)
+    return {
+        "positions": positions,
+        "equal_positions": equal / max(1, positions),
+        "equal_drafts": whole / max(1, drafts),
+    }
+
+
+def forced(engine: Engine, prompt: list[int], answer: list[int]) -> list[tuple[int, ...]]:
+    """Our drafts behind every token of an answer."""
+    target, drafter = engine.target, engine.drafter
+    state = target.new_state()
+    state.open(0)
+    drafter.state.open(0)
+    drafts = []
+    try:
+        text = list(prompt)
+        read(engine, state, text, 0)
+        for anchor in answer:
+            text.append(anchor)
+            wanted = DraftRequest(0, text, drafter.block - 1, Sampling(), Noise(0))
+            drafts.append(drafter.propose([wanted])[0].tokens)
+            read(engine, state, [anchor], len(text) - 1)
+    finally:
+        drafter.state.close(0)
+    return drafts
+
+
+def read(engine: Engine, state: object, ids: Sequence[int], context: int) -> None:
+    """The target reads tokens, and the drafter learns their features."""
+    rows = Rows.lay_out([Rowset(0, ids, context, "none")], CPU)
+    with pass_over(state, rows) as kept:
+        out = engine.target.forward(rows, state, engine.drafter.taps)
+        kept[0] = len(ids)
+    engine.drafter.observe(rows, out.features, {0: len(ids)})
+
+
+if __name__ == "__main__":
+    main()

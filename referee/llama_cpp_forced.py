@@ -1,0 +1,130 @@
+"""Draft at every position of given texts in llama.cpp, with features from its own target.
+
+    .referee/bin/python referee/llama_cpp_forced.py TARGET DRAFTER BLOCK MASK TAPS K THREADS
+
+TAPS are layers joined by commas, 0 for the first; K is the selector's. Reads lines of
+JSON {"prompt": ids, "answer": ids} from stdin; writes for each the drafts [len(answer), BLOCK - 1]
+behind every token of the answer. K/V as llama.cpp has them by default.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from llama_cpp import llama_cpp as api
+from llama_cpp import llama_cpp_ext as extension
+
+from llama_cpp_drafter import load_model
+
+_LENGTH = 2048
+
+
+class Forced:
+    """A target and a drafter, led along a text."""
+
+    def __init__(self, target: Path, drafter: Path, taps: Sequence[int], threads: int) -> None:
+        library = api._lib
+        self._enable = library._Z30llama_set_embeddings_layer_inpP13llama_contextjb
+        self._enable.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_bool]
+        self._enable.restype = None
+        self._inputs = library._Z30llama_get_embeddings_layer_inpP13llama_contextj
+        self._inputs.argtypes = [ctypes.c_void_p, ctypes.c_uint32]
+        self._inputs.restype = ctypes.POINTER(ctypes.c_float)
+        self._taps = [tap + 1 for tap in taps]  # what a layer puts out is the next one's input
+        models = [load_model(target), load_model(drafter)]
+        self._target = _context(models[0], None, threads)
+        self._drafter = _context(models[1], self._target, threads)
+        self._width = api.llama_model_n_embd(models[0])
+        for tap in self._taps:
+            self._enable(self._target, tap, True)
+        extension.llama_set_embeddings_nextn(self._drafter, True, False)
+        api.llama_set_causal_attn(self._drafter, False)
+
+    def features(self, ids: Sequence[int]) -> np.ndarray:
+        """The taps' outputs [len(ids), T * H]."""
+        api.llama_memory_clear(api.llama_get_memory(self._target), True)
+        batch = api.llama_batch_init(len(ids), 0, 1)
+        for row, token in enumerate(ids):
+            batch.token[row] = token
+        _decode(self._target, batch, len(ids), 0, False)
+        shape = (len(ids) * self._width,)
+        parts = [
+            np.ctypeslib.as_array(self._inputs(self._target, tap), shape) for tap in self._taps
+        ]
+        return np.concatenate([part.reshape(len(ids), -1) for part in parts], axis=1)
+
+    def inject(self, features: np.ndarray, start: int) -> None:
+        """Makes features the drafter's context from `start` on; what was behind goes."""
+        memory = api.llama_get_memory(self._drafter)
+        api.llama_memory_seq_rm(memory, 0, start, -1)
+        rows, width = features.shape
+        batch = api.llama_batch_init(rows, width, 1)
+        flat = np.ascontiguousarray(features, dtype=np.float32)
+        ctypes.memmove(batch.embd, flat.ctypes.data, flat.nbytes)
+        _decode(self._drafter, batch, rows, start, False)
+
+    def draft(self, ids: Sequence[int], start: int, candidates: int) -> list[int]:
+        """The path through a block."""
+        batch = api.llama_batch_init(len(ids), 0, 1)
+        for row, token in enumerate(ids):
+            batch.token[row] = token
+        _decode(self._drafter, batch, len(ids), start, True)
+        pointer = extension.llama_get_embeddings_nextn(self._drafter)
+        rows = np.ctypeslib.as_array(pointer, (len(ids) * self._width,)).reshape(len(ids), -1)
+        path, before = [], 0
+        for row in rows[1:]:
+            scores = row[candidates : candidates * (candidates + 1)].reshape(candidates, candidates)
+            before = int(scores[before].argmax())
+            path.append(int(row[before]))
+        return path
+
+
+def _context(model: object, other: object, threads: int) -> object:
+    params = api.llama_context_default_params()
+    params.n_ctx = params.n_batch = params.n_ubatch = _LENGTH
+    params.n_threads = params.n_threads_batch = threads
+    if other is not None:
+        params.ctx_other = other
+    context = api.llama_init_from_model(model, params)
+    if not context:
+        raise RuntimeError("llama.cpp makes no context")
+    return context
+
+
+def _decode(context: object, batch: object, rows: int, start: int, wanted: bool) -> None:
+    batch.n_tokens = rows
+    for row in range(rows):
+        batch.pos[row] = start + row
+        batch.n_seq_id[row] = 1
+        batch.seq_id[row][0] = 0
+        batch.logits[row] = int(wanted)
+    status = api.llama_decode(context, batch)
+    api.llama_batch_free(batch)
+    if status != 0:
+        raise RuntimeError(f"llama_decode of {rows} rows at {start} returned {status}")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Serves stdin."""
+    target, drafter, block, mask, taps, candidates, threads = arguments
+    forced = Forced(Path(target), Path(drafter), [int(t) for t in taps.split(",")], int(threads))
+    for line in sys.stdin:
+        text = json.loads(line)
+        prompt, answer = text["prompt"], text["answer"]
+        features = forced.features([*prompt, *answer])
+        forced.inject(features[: len(prompt)], 0)
+        drafts = []
+        for place, anchor in enumerate(answer, len(prompt)):
+            ids = [anchor, *[int(mask)] * (int(block) - 1)]
+            drafts.append(forced.draft(ids, place, int(candidates)))
+            forced.inject(features[place : place + 1], place)
+        print(json.dumps(drafts), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

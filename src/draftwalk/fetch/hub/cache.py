@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,7 +69,8 @@ class RepoCache:
             return
         ref = self.folder / "refs" / "main"
         ref.parent.mkdir(parents=True, exist_ok=True)
-        beside = ref.with_name(f"{ref.name}.{os.getpid()}.partial")
+        who = f"{os.getpid()}.{threading.get_ident()}"  # threads of one process fetch side by side
+        beside = ref.with_name(f"{ref.name}.{who}.partial")
         beside.write_text(commit, encoding="ascii")
         beside.replace(ref)
 

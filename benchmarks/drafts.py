@@ -111,6 +111,7 @@ def compared(
         str(config.mask),
         ",".join(map(str, config.taps)),
         str(selector.candidates),
+        str(int(config.causal[0])),
         str(asked.threads),
     )
     models = (str(asked.target), str(asked.drafter))

@@ -1,9 +1,9 @@
 """Draft at every position of given texts in llama.cpp, with features from its own target.
 
-    .referee/bin/python referee/llama_cpp_forced.py TARGET DRAFTER BLOCK MASK TAPS K THREADS
+    .referee/bin/python referee/llama_cpp_forced.py TARGET DRAFTER BLOCK MASK TAPS K CAUSAL THREADS
 
-TAPS are layers joined by commas, 0 for the first; K is the selector's. Reads lines of
-JSON {"prompt": ids, "answer": ids} from stdin; writes for each the drafts [len(answer), BLOCK - 1]
+TAPS are layers joined by commas, 0 for the first; K is the selector's, CAUSAL 0 or 1. Reads lines
+of JSON {"prompt": ids, "answer": ids} from stdin; writes for each the drafts [len(answer), BLOCK - 1]
 behind every token of the answer. K/V as llama.cpp has them by default.
 """
 
@@ -27,7 +27,9 @@ _LENGTH = 2048
 class Forced:
     """A target and a drafter, led along a text."""
 
-    def __init__(self, target: Path, drafter: Path, taps: Sequence[int], threads: int) -> None:
+    def __init__(
+        self, target: Path, drafter: Path, taps: Sequence[int], causal: bool, threads: int
+    ) -> None:
         library = api._lib
         self._enable = library._Z30llama_set_embeddings_layer_inpP13llama_contextjb
         self._enable.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_bool]
@@ -43,7 +45,7 @@ class Forced:
         for tap in self._taps:
             self._enable(self._target, tap, True)
         extension.llama_set_embeddings_nextn(self._drafter, True, False)
-        api.llama_set_causal_attn(self._drafter, False)
+        api.llama_set_causal_attn(self._drafter, causal)
 
     def features(self, ids: Sequence[int]) -> np.ndarray:
         """The taps' outputs [len(ids), T * H]."""
@@ -111,8 +113,9 @@ def _decode(context: object, batch: object, rows: int, start: int, wanted: bool)
 
 def main(arguments: Sequence[str]) -> None:
     """Serves stdin."""
-    target, drafter, block, mask, taps, candidates, threads = arguments
-    forced = Forced(Path(target), Path(drafter), [int(t) for t in taps.split(",")], int(threads))
+    target, drafter, block, mask, taps, candidates, causal, threads = arguments
+    layers = [int(tap) for tap in taps.split(",")]
+    forced = Forced(Path(target), Path(drafter), layers, causal == "1", int(threads))
     for line in sys.stdin:
         text = json.loads(line)
         prompt, answer = text["prompt"], text["answer"]

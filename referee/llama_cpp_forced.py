@@ -3,8 +3,8 @@
     .referee/bin/python referee/llama_cpp_forced.py TARGET DRAFTER BLOCK MASK TAPS K CAUSAL THREADS
 
 TAPS are layers joined by commas, 0 for the first; K is the selector's, CAUSAL 0 or 1. Reads lines
-of JSON {"prompt": ids, "answer": ids} from stdin; writes for each the drafts [len(answer), BLOCK - 1]
-behind every token of the answer. K/V as llama.cpp has them by default.
+of JSON {"prompt": ids, "answer": ids} from stdin; writes for each the drafts
+[len(answer), BLOCK - 1] behind every token of the answer. K/V as llama.cpp has them by default.
 """
 
 from __future__ import annotations

@@ -29,9 +29,9 @@ from draftwalk.engine import Placement, load
 from draftwalk.models import open_model
 from draftwalk.prompt.messages import Message
 from draftwalk.settings import Limits, Sampling
+from prompts import SUITES, first_turns
 
 TYPES = ("bf16", "q8_0", "q5_0", "q4_0", "q4_1", "q4_k_m")
-SUITES = ("gsm8k", "mtbench", "humaneval", "mbpp", "math500", "bbh", "mmlu_stem")
 DRAWS = 2000
 Counts = np.ndarray  # [prompts, 2]: accepted tokens, verified drafts
 
@@ -84,9 +84,8 @@ def accepted(target: Path, drafter: Path, asked: argparse.Namespace) -> Counts:
     """Accepted tokens and verified drafts of every prompt."""
     engine = load(target, drafter, Placement(threads=asked.threads))
     prompts = [
-        engine.encode_chat([Message("user", json.loads(line)["turns"][0])])
-        for suite in asked.suites
-        for line in (asked.folder / f"{suite}.jsonl").read_text().splitlines()[: asked.prompts]
+        engine.encode_chat([Message("user", text)])
+        for text in first_turns(asked.folder, asked.suites, asked.prompts)
     ]
     results = engine.complete(prompts, Sampling(), Limits(max_tokens=asked.tokens))
     return np.array([[r.timings.draft_n_accepted, r.timings.verify_n] for r in results], float)

@@ -27,6 +27,7 @@ from draftwalk.rows import Rows, Rowset
 from draftwalk.settings import Limits, Sampling
 from draftwalk.state import pass_over
 from draftwalk.verify.noise import Noise
+from prompts import SUITES, first_turns
 
 ROOT = Path(__file__).parent.parent
 CPU = torch.device("cpu")
@@ -40,8 +41,7 @@ def main() -> None:
     engine = load(asked.target, asked.drafter, Placement(threads=asked.threads))
     prompts = [
         engine.encode_chat([Message("user", text)])
-        for suite in asked.suites
-        for text in first_turns(asked.folder / f"{suite}.jsonl", asked.prompts)
+        for text in first_turns(asked.folder, asked.suites, asked.prompts)
     ]
     ours = engine.complete(prompts, Sampling(), Limits(max_tokens=asked.tokens))
     drafted = sum(result.timings.draft_n for result in ours)
@@ -78,18 +78,12 @@ def parse() -> argparse.Namespace:
     parser.add_argument("target", type=Path)
     parser.add_argument("drafter", type=Path)
     parser.add_argument("folder", type=Path)
-    suites = "gsm8k mtbench humaneval mbpp math500 bbh mmlu_stem specbench"
-    parser.add_argument("--suites", nargs="+", default=suites.split())
+    parser.add_argument("--suites", nargs="+", default=list(SUITES))
     parser.add_argument("--prompts", type=int, default=25)
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--referee", type=Path, default=ROOT / ".referee" / "bin" / "python")
     return parser.parse_args()
-
-
-def first_turns(path: Path, count: int) -> list[str]:
-    """The first turns of a file's first lines."""
-    return [json.loads(line)["turns"][0] for line in path.read_text().splitlines()[:count]]
 
 
 def ask(python: Path, script: str, arguments: Iterable[str], lines: Sequence[object]) -> list[dict]:

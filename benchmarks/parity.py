@@ -27,18 +27,11 @@ from draftwalk.rows import Rows, Rowset
 from draftwalk.settings import Limits, Sampling
 from draftwalk.state import pass_over
 from draftwalk.verify.noise import Noise
+from prompts import first_turns
 
 CPU = torch.device("cpu")
 SEED = 20
 SAMPLINGS = {"greedy": Sampling(), "seeded": Sampling(temperature=0.7, seed=SEED)}
-
-
-def prompts_of(folder: Path, suite: str, count: int) -> list[str]:
-    """The first turns of a suite's first lines."""
-    lines = (folder / f"{suite}.jsonl").read_text().splitlines()[:count]
-    if len(lines) < count:
-        print(f"{suite} has {len(lines)} prompts, not {count}", file=sys.stderr)
-    return [json.loads(line)["turns"][0] for line in lines]
 
 
 def last_logits(engine: Engine, ids: Sequence[int]) -> Tensor:
@@ -95,7 +88,7 @@ def main() -> None:
     }
     report = []
     for suite in asked.suites:
-        texts = prompts_of(asked.folder, suite, asked.prompts)
+        texts = first_turns(asked.folder, [suite], asked.prompts)
         prompts = [engines["float64"].encode_chat([Message("user", text)]) for text in texts]
         for name, sampling in SAMPLINGS.items():
             for dtype in asked.dtypes:

@@ -19,7 +19,7 @@ import numpy as np
 from llama_cpp import llama_cpp as api
 from llama_cpp import llama_cpp_ext as extension
 
-from llama_cpp_drafter import load_model
+from llama_cpp_drafter import inject, load_model, new_context, run
 
 _LENGTH = 2048
 
@@ -39,8 +39,13 @@ class Forced:
         self._inputs.restype = ctypes.POINTER(ctypes.c_float)
         self._taps = [tap + 1 for tap in taps]  # what a layer puts out is the next one's input
         models = [load_model(target), load_model(drafter)]
-        self._target = _context(models[0], None, threads)
-        self._drafter = _context(models[1], self._target, threads)
+
+        def settle(params: object) -> None:
+            params.n_ctx = params.n_batch = params.n_ubatch = _LENGTH
+            params.n_threads = params.n_threads_batch = threads
+
+        self._target = new_context(models[0], None, settle)
+        self._drafter = new_context(models[1], self._target, settle)
         self._width = api.llama_model_n_embd(models[0])
         for tap in self._taps:
             self._enable(self._target, tap, True)
@@ -50,10 +55,7 @@ class Forced:
     def features(self, ids: Sequence[int]) -> np.ndarray:
         """The taps' outputs [len(ids), T * H]."""
         api.llama_memory_clear(api.llama_get_memory(self._target), True)
-        batch = api.llama_batch_init(len(ids), 0, 1)
-        for row, token in enumerate(ids):
-            batch.token[row] = token
-        _decode(self._target, batch, len(ids), 0, False)
+        run(self._target, ids, 0, False)
         shape = (len(ids) * self._width,)
         parts = [
             np.ctypeslib.as_array(self._inputs(self._target, tap), shape) for tap in self._taps
@@ -64,18 +66,11 @@ class Forced:
         """Makes features the drafter's context from `start` on; what was behind goes."""
         memory = api.llama_get_memory(self._drafter)
         api.llama_memory_seq_rm(memory, 0, start, -1)
-        rows, width = features.shape
-        batch = api.llama_batch_init(rows, width, 1)
-        flat = np.ascontiguousarray(features, dtype=np.float32)
-        ctypes.memmove(batch.embd, flat.ctypes.data, flat.nbytes)
-        _decode(self._drafter, batch, rows, start, False)
+        inject(self._drafter, features, start)
 
     def draft(self, ids: Sequence[int], start: int, candidates: int) -> list[int]:
         """The path through a block."""
-        batch = api.llama_batch_init(len(ids), 0, 1)
-        for row, token in enumerate(ids):
-            batch.token[row] = token
-        _decode(self._drafter, batch, len(ids), start, True)
+        run(self._drafter, ids, start, True)
         pointer = extension.llama_get_embeddings_nextn(self._drafter)
         rows = np.ctypeslib.as_array(pointer, (len(ids) * self._width,)).reshape(len(ids), -1)
         path, before = [], 0
@@ -84,31 +79,6 @@ class Forced:
             before = int(scores[before].argmax())
             path.append(int(row[before]))
         return path
-
-
-def _context(model: object, other: object, threads: int) -> object:
-    params = api.llama_context_default_params()
-    params.n_ctx = params.n_batch = params.n_ubatch = _LENGTH
-    params.n_threads = params.n_threads_batch = threads
-    if other is not None:
-        params.ctx_other = other
-    context = api.llama_init_from_model(model, params)
-    if not context:
-        raise RuntimeError("llama.cpp makes no context")
-    return context
-
-
-def _decode(context: object, batch: object, rows: int, start: int, wanted: bool) -> None:
-    batch.n_tokens = rows
-    for row in range(rows):
-        batch.pos[row] = start + row
-        batch.n_seq_id[row] = 1
-        batch.seq_id[row][0] = 0
-        batch.logits[row] = int(wanted)
-    status = api.llama_decode(context, batch)
-    api.llama_batch_free(batch)
-    if status != 0:
-        raise RuntimeError(f"llama_decode of {rows} rows at {start} returned {status}")
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -45,9 +45,10 @@ struct Plane {
 template <int Low, int High>
 struct Planes {
     static constexpr int64_t BYTES = Plane<Low>::BYTES + Plane<High>::BYTES;
-    // How often codes are read from here rather than unpacked to memory first: always where there
-    // is nothing to unpack, twice where it is two instructions.
-    static constexpr int64_t READINGS = High ? 1 : Low == 8 ? 1000 : 2;
+    // How often codes are read from here rather than unpacked to memory first: twice where that is
+    // two instructions, and always where there is nothing to unpack.
+    static constexpr int64_t READINGS = High ? 1 : 2;
+    static constexpr bool WHOLE = Low == 8;
 
     template <int Quad>
     DW_INLINE Codes read(const uint8_t* planes) {

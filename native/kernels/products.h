@@ -215,9 +215,9 @@ DW_NO_INLINE void quantised_tile(const uint8_t* tile, int64_t groups, const Quan
             tile, groups, rows, panel,
             [&](const auto& codes, const Factors& factors, int64_t entry)
                 DW_INLINE_LAMBDA { add_group<F, 1>(codes, factors, q, entry, sums); });
-    else if (count <= F::Group::READINGS * TOGETHER<F>)
+    else if (F::Group::WHOLE || count <= F::Group::READINGS * TOGETHER<F>)
         each_group<F, Packed<F>>(tile, groups, rows, panel, all);
-    else
+    else if constexpr (!F::Group::WHOLE)
         each_group<F, Spread<F>>(tile, groups, rows, panel, all);
 }
 

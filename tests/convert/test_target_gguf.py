@@ -9,7 +9,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from draftwalk.convert.target_gguf import target_file, write_target
+from draftwalk.convert import Options
+from draftwalk.convert import convert as convert_model
 from draftwalk.convert.types import MIXES, Mix
 from draftwalk.errors import CheckpointError
 from draftwalk.models import open_model
@@ -24,8 +25,7 @@ ROUNDING = 2e-5
 
 
 def convert(folder: Path, into: Path, mix: Mix | None) -> Path:
-    checkpoint = open_model(folder)
-    write_target(into, target_file(checkpoint, mix, tokenizer=dict(NO_TOKENS)), checkpoint)
+    convert_model(open_model(folder), into, "gguf", Options(mix, tokenizer=False, force=True))
     return into
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from draftwalk.convert.drafter import Drafter, is_drafter, read_drafter
-from draftwalk.convert.drafter_gguf import Metadata
+from draftwalk.convert.metadata import Metadata
 from draftwalk.convert.replacing import replacing
 from draftwalk.convert.target_facts import TargetFacts, target_facts
 from draftwalk.convert.target_gguf import target_file, write_target

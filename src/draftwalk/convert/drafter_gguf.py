@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from draftwalk.convert.drafter import Drafter
+from draftwalk.convert.metadata import Metadata, size_keys
 from draftwalk.convert.types import Mix
 from draftwalk.draft.dialect import DIALECT, FINGERPRINT_KEY, LIST_KEY
 from draftwalk.errors import CheckpointError
@@ -12,8 +13,6 @@ from draftwalk.target.rope import DEFAULT_THETA, rope_fields
 from draftwalk.weights import Fields, GgufCheckpoint, Typed
 from draftwalk.weights.fields import POSITIVE, TEXT
 from draftwalk.weights.gguf_values import Value, ValueType
-
-Metadata = dict[str, Value | Typed]
 
 # Keys of a source file that say how it was stored, or are said anew.
 _OWN_GENERAL = {"architecture", "type", "file_type", "quantization_version", "alignment"}
@@ -97,18 +96,7 @@ def _sizes(drafter: Drafter) -> Metadata:
             f"{drafter.where}: a drafter {sizes.width} wide for a target of "
             f"{config.target_width} cannot be said in GGUF"
         )
-    return {
-        "block_count": sizes.depth,
-        "context_length": sizes.context,
-        "embedding_length": sizes.width,
-        "feed_forward_length": sizes.mlp_width,
-        "vocab_size": sizes.vocabulary,
-        "attention.head_count": sizes.heads,
-        "attention.head_count_kv": sizes.kv_heads,
-        "attention.key_length": sizes.head_dim,
-        "attention.value_length": sizes.head_dim,
-        "attention.layer_norm_rms_epsilon": float(sizes.norm_eps),
-    }
+    return size_keys(sizes)
 
 
 def _rope(drafter: Drafter) -> Metadata:
@@ -116,7 +104,6 @@ def _rope(drafter: Drafter) -> Metadata:
     rope = rope_fields(Fields(drafter.settings, drafter.where))
     keys: Metadata = {
         "rope.freq_base": float(rope.get("rope_theta", POSITIVE, DEFAULT_THETA)),
-        "rope.dimension_count": head_dim,
     }
     kind = rope.get("rope_type", TEXT, rope.get("type", TEXT, "default"))
     if kind == "linear":

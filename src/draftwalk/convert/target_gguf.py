@@ -9,7 +9,6 @@ its name, and must describe the same model.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ import torch
 
 from draftwalk.convert.casting import cast
 from draftwalk.convert.gguf_tensors import Stored
+from draftwalk.convert.metadata import Metadata, size_keys
 from draftwalk.convert.tokenizer_gguf import tokenizer_keys
 from draftwalk.convert.types import MIXES, Mix, Override, choose, packing
 from draftwalk.errors import CheckpointError
@@ -34,17 +34,13 @@ from draftwalk.weights import (
     PlannedTensor,
     RawTensor,
     SafetensorsFolder,
-    Typed,
     name_map,
     pack_tensor,
     permute_rows,
     write_gguf,
 )
 from draftwalk.weights.fields import FLAG, INDEX, NUMBER, POSITIVE, TEXT, Kind
-from draftwalk.weights.gguf_values import Value
 from draftwalk.weights.source import is_recomputed
-
-Metadata = dict[str, Value | Typed]
 
 _HEAD = "lm_head.weight"
 _QUANTIZATION_VERSION = 2
@@ -107,7 +103,7 @@ def target_file(
     if mix.quantised:
         metadata["general.quantization_version"] = _QUANTIZATION_VERSION
     metadata |= _sampling(Fields(checkpoint.generation, checkpoint.path.name))
-    own = {**_sizes(blueprint.sizes), **_rope(config, architecture)}
+    own = {**size_keys(blueprint.sizes), **_rope(config, architecture)}
     own |= architecture.export.settings(config)
     metadata |= {f"{architecture.dialect.name}.{key}": value for key, value in own.items()}
     own_tokenizer = tokenizer_keys(checkpoint) if tokenizer is None else tokenizer
@@ -120,41 +116,25 @@ def write_target(
     checkpoint: Checkpoint,
     progress: Callable[[int], None] = lambda done: None,
 ) -> None:
-    """Writes the file beside its name, reads it back, and gives it its name.
+    """Writes the file and reads it back.
+
+    Args:
+        path: where to; not the name it is to have, for a wrong file is left there.
+        file: what to write.
+        checkpoint: the source.
+        progress: told the bytes of tensors written so far.
 
     Raises:
-        CheckpointError: the file would describe another model than the source; nothing is left.
+        CheckpointError: the file describes another model than the source.
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}.unread")
-    try:
-        tensors = [one.tensor for one in file.stored]
-        write_gguf(beside, file.metadata, tensors, progress=progress)
-        _check_same(checkpoint, beside)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    write_gguf(path, file.metadata, [one.tensor for one in file.stored], progress=progress)
+    _check_same(checkpoint, path)
 
 
 def _own_mix(checkpoint: Checkpoint) -> Mix:
     """The type that loses nothing: the one of the matrices, if they have one."""
     names = {raw.format.NAME for raw in checkpoint.tensors.values() if len(raw.shape) == 2}
     return MIXES[names.pop()] if len(names) == 1 and names <= MIXES.keys() else MIXES["F32"]
-
-
-def _sizes(sizes: Sizes) -> Metadata:
-    return {
-        "block_count": sizes.depth,
-        "context_length": sizes.context,
-        "embedding_length": sizes.width,
-        "feed_forward_length": sizes.mlp_width,
-        "vocab_size": sizes.vocabulary,
-        "attention.head_count": sizes.heads,
-        "attention.head_count_kv": sizes.kv_heads,
-        "attention.key_length": sizes.head_dim,
-        "attention.value_length": sizes.head_dim,
-        "attention.layer_norm_rms_epsilon": sizes.norm_eps,
-        "rope.dimension_count": sizes.head_dim,
-    }
 
 
 def _rope(config: Fields, architecture: Architecture) -> Metadata:

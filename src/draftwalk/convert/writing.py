@@ -10,7 +10,7 @@ from typing import Literal
 
 from draftwalk.convert.drafter import Drafter
 from draftwalk.convert.drafter_folder import hf_config_text
-from draftwalk.convert.drafter_gguf import Metadata, gguf_metadata, notes_for_llama_cpp
+from draftwalk.convert.drafter_gguf import gguf_metadata, notes_for_llama_cpp
 from draftwalk.convert.drafter_speculators import (
     notes_for_speculators,
     speculators_config_text,
@@ -18,6 +18,7 @@ from draftwalk.convert.drafter_speculators import (
 )
 from draftwalk.convert.folder_tensors import folder_tensors, source_of
 from draftwalk.convert.gguf_tensors import Stored, gguf_tensors
+from draftwalk.convert.metadata import Metadata
 from draftwalk.convert.same import differences
 from draftwalk.convert.types import Mix, Override
 from draftwalk.draft.load import read_config

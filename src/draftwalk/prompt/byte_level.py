@@ -65,15 +65,12 @@ class ByteLevelEncoder:
 
     def encode(self, text: str, special: bool) -> list[int]:
         """Ids of a text; see `Tokenizer.encode`."""
-        ids: list[int] = []
-        for part in self._splitter.split(text, special):
-            if isinstance(part, int):
-                ids.append(part)
-            else:
-                with library_failures(not_encoded):
-                    found = self._library.encode(part, add_special_tokens=False).ids
-                ids.extend(index for index in found if index < self._size)
-        return ids
+        return self._splitter.encode(text, special, self._words)
+
+    def _words(self, text: str) -> list[int]:
+        with library_failures(not_encoded):
+            found = self._library.encode(text, add_special_tokens=False).ids
+        return [index for index in found if index < self._size]
 
 
 def bpe_model(

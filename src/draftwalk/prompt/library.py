@@ -8,6 +8,7 @@ name.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from threading import Lock
 
 from tokenizers import Tokenizer as Library
@@ -40,10 +41,7 @@ class LibraryEncoder:
         """Ids of a text; see `Tokenizer.encode`."""
         if not special or SHIELD not in text:
             return self._encode(text, special)
-        ids: list[int] = []
-        for part in self._splitter.split(text, special=True):
-            ids += [part] if isinstance(part, int) else self._encode(part, special=False)
-        return ids
+        return self._splitter.encode(text, True, partial(self._encode, special=False))
 
     def shield(self, text: str) -> str:
         """See `Tokenizer.shield`."""

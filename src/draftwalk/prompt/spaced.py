@@ -53,13 +53,7 @@ class SpacedEncoder:
 
     def encode(self, text: str, special: bool) -> list[int]:
         """Ids of a text; see `Tokenizer.encode`."""
-        ids: list[int] = []
-        for part in self._splitter.split(text, special):
-            if isinstance(part, int):
-                ids.append(part)
-            else:
-                ids += self._lines(part)
-        return ids
+        return self._splitter.encode(text, special, self._lines)
 
     def _lines(self, text: str) -> list[int]:
         ids: list[int] = []

@@ -13,7 +13,7 @@ its number, in digits that no text has either.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from draftwalk.errors import CheckpointError
 from draftwalk.prompt.vocabulary import Kind
@@ -72,6 +72,21 @@ class SpecialSplitter:
             return parts
         bare = (self._bare(part) if isinstance(part, str) else part for part in parts)
         return [part for part in bare if part != ""]
+
+    def encode(
+        self, text: str, special: bool, between: Callable[[str], Iterable[int]]
+    ) -> list[int]:
+        """Ids of a text.
+
+        Args:
+            text: see `split`.
+            special: see `split`.
+            between: gives the ids of a text without special tokens.
+        """
+        ids: list[int] = []
+        for part in self.split(text, special):
+            ids.extend((part,) if isinstance(part, int) else between(part))
+        return ids
 
     def shield(self, text: str) -> str:
         """The text of a user, in which `split` will find no control token when it is rendered.

@@ -66,14 +66,11 @@ class WordPieceEncoder:
 
     def encode(self, text: str, special: bool) -> list[int]:
         """Ids of a text; see `Tokenizer.encode`."""
-        ids: list[int] = []
-        for part in self._splitter.split(text, special):
-            if isinstance(part, int):
-                ids.append(part)
-                continue
-            with library_failures(not_encoded):
-                ids += self._library.encode(part, add_special_tokens=False).ids
-        return ids
+        return self._splitter.encode(text, special, self._words)
+
+    def _words(self, text: str) -> list[int]:
+        with library_failures(not_encoded):
+            return list(self._library.encode(text, add_special_tokens=False).ids)
 
 
 def _piece(text: str) -> str:

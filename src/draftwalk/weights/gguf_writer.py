@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from draftwalk.weights.gguf import ALIGNMENT_KEY, DEFAULT_ALIGNMENT, MAGIC
 from draftwalk.weights.gguf_values import CODES, Scalar, Value, ValueType
 from draftwalk.weights.planned import PlannedTensor, planned
 from draftwalk.weights.tensor import RawTensor
+from draftwalk.weights.whole_file import whole_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,24 +49,17 @@ def write_gguf(
     alignment = metadata.get(ALIGNMENT_KEY, DEFAULT_ALIGNMENT)
     assert isinstance(alignment, int)
     plans = [*map(planned, tensors)]
-    beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with beside.open("wb") as file:
-            file.write(_header(metadata, plans, version, alignment))
-            done = 0
-            for one in plans:
-                _pad(file, alignment)
-                raw = one.made()
-                file.write(np.ascontiguousarray(raw.data).data)
-                raw.forget()
-                done += one.bytes
-                progress(done)
+    with whole_file(path) as file:
+        file.write(_header(metadata, plans, version, alignment))
+        done = 0
+        for one in plans:
             _pad(file, alignment)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+            raw = one.made()
+            file.write(np.ascontiguousarray(raw.data).data)
+            raw.forget()
+            done += one.bytes
+            progress(done)
+        _pad(file, alignment)
 
 
 def _header(

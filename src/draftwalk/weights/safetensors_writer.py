@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from draftwalk.weights.planned import PlannedTensor, planned
 from draftwalk.weights.tensor import RawTensor
+from draftwalk.weights.whole_file import whole_file
 
 WRITABLE = ("F32", "F16", "BF16", "I8", "I16", "I32", "I64", "BOOL")
 _ALIGNMENT = 8
@@ -37,22 +37,15 @@ def write_safetensors(
     # The widest first, so that every tensor begins at a multiple of its width.
     plans = sorted(map(planned, tensors), key=lambda one: (-one.format.BYTES, one.name))
     assert all(one.format.NAME in WRITABLE for one in plans), "safetensors has no such type"
-    beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with beside.open("wb") as file:
-            file.write(_header(plans))
-            done = 0
-            for one in plans:
-                raw = one.made()
-                file.write(np.ascontiguousarray(raw.data).data)
-                raw.forget()
-                done += one.bytes
-                progress(done)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with whole_file(path) as file:
+        file.write(_header(plans))
+        done = 0
+        for one in plans:
+            raw = one.made()
+            file.write(np.ascontiguousarray(raw.data).data)
+            raw.forget()
+            done += one.bytes
+            progress(done)
 
 
 def _header(plans: Sequence[PlannedTensor]) -> bytes:

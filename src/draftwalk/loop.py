@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from threading import RLock
 from typing import Generic
 
 from draftwalk.draft import Draft, Drafter, DraftRequest
@@ -132,14 +133,20 @@ class Loop(Generic[StateT]):
         self._chunk = chunk
         self._sequences: list[Sequence] = []
         self._slots: set[int] = set()
+        self._turn = RLock()  # threads may share a loop: each step serves all of them
 
     def admit(self, request: Request) -> Sequence:
         """Takes a request into a fresh slot; the next step works on it."""
-        slot = next(n for n in range(len(self._slots) + 1) if n not in self._slots)
-        self._slots.add(slot)
-        self.state.open(slot)
-        self.drafter.state.open(slot)
-        return self._start(Sequence(request, slot, self.context))
+        with self._turn:
+            slot = next(n for n in range(len(self._slots) + 1) if n not in self._slots)
+            self.state.open(slot)
+            try:
+                self.drafter.state.open(slot)
+            except BaseException:
+                self.state.close(slot)
+                raise
+            self._slots.add(slot)
+            return self._start(Sequence(request, slot, self.context))
 
     def follow(self, before: Sequence, request: Request) -> Sequence:
         """Takes a request into the slot of an ended one, keeping the prefix they share.
@@ -153,17 +160,19 @@ class Loop(Generic[StateT]):
             if old != new:
                 break
             shared += 1
-        return self._start(
-            Sequence(request, before.slot, self.context, self._rewind(before.slot, shared))
-        )
+        with self._turn:
+            return self._start(
+                Sequence(request, before.slot, self.context, self._rewind(before.slot, shared))
+            )
 
     def release(self, sequence: Sequence) -> None:
         """Forgets a sequence, ended or not, and frees its slot."""
-        if sequence in self._sequences:
-            self._sequences.remove(sequence)
-        self.state.close(sequence.slot)
-        self.drafter.state.close(sequence.slot)
-        self._slots.remove(sequence.slot)
+        with self._turn:
+            if sequence in self._sequences:
+                self._sequences.remove(sequence)
+            self.state.close(sequence.slot)
+            self.drafter.state.close(sequence.slot)
+            self._slots.remove(sequence.slot)
 
     @property
     def busy(self) -> bool:
@@ -176,8 +185,9 @@ class Loop(Generic[StateT]):
         A pass that fails leaves every sequence as it was. A failure after it, when texts have grown
         already, ends the sequences it was working on.
         """
-        with self.target.ops.alone():
-            self._step()
+        with self._turn, self.target.ops.alone():
+            if self.busy:  # another thread may have ended the last text meanwhile
+                self._step()
 
     def _step(self) -> None:
         now = self.target.ops.now

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -74,6 +75,30 @@ def test_the_source_is_not_written_over(tmp_path: Path) -> None:
     convert(drafter(), path, "gguf", PLAIN)
     with pytest.raises(UserError, match="is what is converted"):
         convert(open_model(path), tmp_path / "." / "x.gguf", "gguf", replace(PLAIN, force=True))
+
+
+def test_nothing_that_is_read_is_written_over(tmp_path: Path) -> None:
+    """Neither the target nor a file of a source's folder, whatever --force says."""
+    forced = replace(PLAIN, force=True)
+    convert(drafter(), tmp_path / "folder", "hf", PLAIN)
+    source = open_model(tmp_path / "folder")
+    with pytest.raises(UserError, match="lies in what is converted"):
+        convert(source, tmp_path / "folder" / "model.safetensors", "gguf", forced)
+    target = replace(target_of(64), path=tmp_path / "target.gguf")
+    target.path.write_bytes(b"weights")
+    with pytest.raises(UserError, match="is the target"):
+        convert(source, target.path, "gguf", replace(forced, target=target))
+    assert read_config(open_model(tmp_path / "folder")) is not None
+    assert target.path.read_bytes() == b"weights"
+
+
+def test_what_is_no_file_is_neither_read_nor_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match="is no regular file, so it is not replaced"):
+        convert(drafter(), tmp_path / "pipe", "gguf", replace(PLAIN, force=True))
+    assert (tmp_path / "pipe").is_fifo()
+    with pytest.raises(CheckpointError, match="is no regular file"):
+        open_model(tmp_path / "pipe")
 
 
 class StoppedError(Exception):

@@ -1,6 +1,7 @@
 """Several users of one engine: nobody loses text, waits for nothing, or fails for another."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import zip_longest
 
 import pytest
@@ -29,6 +30,14 @@ def stream(engine: Engine, prompt: list[int], sampling: Sampling = SEEDED) -> It
 
 def text(steps: list[Step]) -> str:
     return "".join(step.text for step in steps)
+
+
+def test_threads_share_an_engine(engine: Engine) -> None:
+    wanted = [[alone(engine, prompt).tokens for prompt in PROMPTS]] * 4
+    with ThreadPoolExecutor(4) as threads:
+        asked = [threads.submit(engine.complete, PROMPTS, SEEDED, LIMITS) for _ in range(4)]
+        found = [[result.tokens for result in one.result()] for one in asked]
+    assert found == wanted
 
 
 @pytest.mark.parametrize("turns", [(1, 1), (1, 3), (4, 1), (99, 1)])

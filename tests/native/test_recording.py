@@ -152,6 +152,18 @@ def test_each_shape_is_recorded_once() -> None:
     assert count == 5  # what is returned is known after the first
 
 
+def test_a_body_that_fails_leaves_nothing_reserved() -> None:
+    ops = NativeOperations(threads=1)
+
+    def fails(_rows: Rows, _inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        raise ValueError("no")
+
+    for owner in (Owner(), Owner()):
+        with pytest.raises(ValueError, match="no"):
+            ops.run((owner, "x"), rows_of(2), (tensor(3, 2, H),), fails)
+    assert not ops._passes._families
+
+
 def test_results_stay_until_the_next_run_with_the_key() -> None:
     first, second = Owner(), Owner()
     rows, x = rows_of(4), tensor(9, 4, H)

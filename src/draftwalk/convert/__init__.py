@@ -83,8 +83,9 @@ def convert(source: Checkpoint, destination: Path, to: Container, options: Optio
     Raises:
         UserError: it cannot be done, or there is any doubt that it was.
     """
-    if destination.resolve() == source.path.resolve():
-        raise UserError(f"{destination} is what is converted", "name another place")
+    _spare(destination, source, "what is converted")
+    if options.target is not None:
+        _spare(destination, options.target, "the target")
     if to != "gguf":
         _check_folder(options)
     if not is_drafter(source):
@@ -123,6 +124,15 @@ def _convert_target(
     with replacing(destination, options.force) as beside:
         write_target(beside, file, source, lambda done: options.progress(done, total))
     return report(destination, source.architecture, to, file.stored, ())
+
+
+def _spare(destination: Path, read: Checkpoint, what: str) -> None:
+    """Refuses to write over what is read, or into its folder."""
+    place, taken = destination.resolve(), read.path.resolve()
+    if place == taken:
+        raise UserError(f"{destination} is {what}", "name another place")
+    if read.path.is_dir() and place.is_relative_to(taken):
+        raise UserError(f"{destination} lies in {what}", "name another place")
 
 
 def _check_folder(options: Options) -> None:

@@ -46,6 +46,8 @@ def _check(place: Path, asked: Path, force: bool) -> None:
         return
     if not force:
         raise UserError(f"{asked} exists", "--force replaces it")
+    if not (place.is_symlink() or place.is_file() or place.is_dir()):
+        raise UserError(f"{asked} is no regular file, so it is not replaced", "name another place")
     if place.is_dir() and not place.is_symlink():
         others = sorted(entry.name for entry in place.iterdir() if entry.name not in _OURS)
         if others:

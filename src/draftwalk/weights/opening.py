@@ -33,6 +33,8 @@ def open_checkpoint(
         return SafetensorsFolder(path)
     if not path.exists():
         raise CheckpointError(f"there is no file or folder {path}")
+    if not path.is_file():  # a pipe would be waited for
+        raise CheckpointError(f"{path} is no regular file")
     file = GgufFile(path)
     what = f"{file.name}: GGUF architecture"
     dialect = registry.pick(dialects, file.architecture, what, CheckpointError)

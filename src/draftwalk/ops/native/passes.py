@@ -70,8 +70,9 @@ class Passes:
         self._drop_dead()
         while len(self._recordings) >= self._most:
             self._drop(next(iter(self._recordings)))
-        family = self._families.setdefault(key, _Family())
+        family = self._families.get(key) or _Family()  # kept once it has a recording
         made = self._record(family, rows, inputs, body, on_tape)
+        self._families[key] = family
         family.shapes.add(shape)
         self._recordings[key, shape] = made
         return made

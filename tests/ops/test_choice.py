@@ -99,3 +99,8 @@ def test_cores_are_physical_and_within_what_is_allowed(
     assert cores.available_cores() == 1
     (root / "cpu.max").write_text("max 100000\n")
     assert cores.available_cores() == 4
+
+
+def test_torch_has_no_8_bit_memory() -> None:
+    with pytest.raises(UserError, match="K/V in q8 are the native back end's"):
+        open_operations(CPU, torch.float32, "torch", kv="q8")

@@ -79,6 +79,11 @@ def open_operations(
         UserError: it cannot be opened.
     """
     if chosen(back_end, device, dtype) == "torch":
+        if kv != "f16":
+            raise UserError(
+                f"K/V in {kv} are the native back end's, but torch computes here",
+                "leave --kv-type out",
+            )
         return TorchOperations(device, dtype)
     from draftwalk.ops.native import NativeOperations
 

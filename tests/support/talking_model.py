@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 from draftwalk.prompt.byte_level import byte_alphabet
 from draftwalk.quant.f32 import FORMATS as F32
 from draftwalk.weights import pack_tensor, write_gguf
-from support.models import drafter_checkpoint
+from support.models import MadeCheckpoint, drafter_checkpoint
 
 SPECIAL = ("<|im_start|>", "<|im_end|>", "<|endoftext|>", "<mask>")
 CHARACTERS = "\n" + "".join(map(chr, range(32, 127)))
@@ -39,8 +39,14 @@ def write_target(
     seed: int = 5,
     width: int = WIDTH,
     head_dim: int = HEAD_DIM,
+    stops_for: str = "",
+    thought: float = 1.0,
 ) -> Path:
-    """A llama in F32 as a GGUF file."""
+    """A llama in F32 as a GGUF file; where it would say `stops_for`, a letter, it mostly stops.
+
+    `thought` scales its layers: without any, a token depends on the one before it alone, and greedy
+    texts soon go round in circles.
+    """
     rng = np.random.default_rng(seed)
     shapes: dict[str, tuple[int, ...]] = {
         "token_embd.weight": (VOCABULARY, width),
@@ -63,8 +69,12 @@ def write_target(
     for name, shape in shapes.items():
         scale = 0.2 if len(shape) == 1 else 2.0 / np.sqrt(shape[-1])
         values = rng.standard_normal(shape) * scale + (len(shape) == 1)
+        if name.startswith("blk.") and len(shape) == 2:
+            values *= thought
         if name == "output.weight":
             values[END - 1 :] = 0.0  # never better than the best of 96: texts end at limits
+            for token in ids_of(stops_for):
+                values[END] = 1.05 * values[token]
         tensors.append(pack_tensor(name, values.astype(np.float32), F32))
     write_gguf(path, {**_settings(context, width, head_dim), **_words(template)}, tensors)
     return path
@@ -78,7 +88,11 @@ def write_drafter(
     taps: Sequence[int] = (0, 2),
 ) -> Path:
     """A random drafter in the Hugging Face layout."""
-    made = drafter_checkpoint(vocabulary, width, taps, selector)
+    return write_checkpoint(folder, drafter_checkpoint(vocabulary, width, taps, selector))
+
+
+def write_checkpoint(folder: Path, made: MadeCheckpoint) -> Path:
+    """A drafter in the Hugging Face layout."""
     folder.mkdir()
     config = {**made.config, "architectures": [made.architecture]}
     (folder / "config.json").write_text(json.dumps(config))

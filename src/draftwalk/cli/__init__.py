@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from draftwalk.cli import chat, convert, info, quantize, run, streams
+from draftwalk.cli import chat, convert, info, quantize, run, streams, train
 from draftwalk.cli.verb import FAILED, verb
 
 __all__ = ["app", "main"]
@@ -25,15 +25,32 @@ _VERBS = (
     (quantize.quantize, "Pack a drafter's matrices in fewer bits."),
 )
 
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+_STAGES = (
+    ("all", train.everything, "Make answers, train on them and measure: everything."),
+    ("answers", train.answers, "Let the target answer prompts, and keep what a drafter hears."),
+    ("fit", train.fit, "Train a drafter on answers, or go on with it."),
+    ("measure", train.measure, "Say what a drafter is worth on answers it has not learned."),
+    ("curves", train.curves, "Print and draw the learning curves of a run."),
 )
+
+
+def _group() -> typer.Typer:
+    return typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        no_args_is_help=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
+app = _group()
 for _function, _help in _VERBS:
     app.command(help=_help)(verb(_function))
+_training = _group()
+for _name, _function, _help in _STAGES:
+    _training.command(_name, help=_help)(verb(_function))
+app.add_typer(_training, name="train", help="Train a drafter for a target, at once or in stages.")
 
 
 def _show_version(wanted: bool) -> None:

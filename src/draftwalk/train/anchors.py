@@ -1,0 +1,75 @@
+"""Anchors: where in an answer blocks are put, and what each block should have said.
+
+An anchor is a token of the target that has at least one more of its tokens behind it. Its block
+predicts the tokens after it, as far as they are the target's; the chain stops at the first that is
+not (the end of a turn). A block at the end of an answer is shorter in what it learns, never in its
+rows, so that the ends of answers are learned too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from draftwalk.rows import Rows, Rowset
+from draftwalk.train.shards import Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Blocks of one answer.
+
+    Attributes:
+        anchors: [n] places, ascending.
+        first: [n] the anchors' tokens.
+        labels: [n, B - 1] the tokens after each anchor; 0 where nothing is learned.
+        learned: [n, B - 1] where something is.
+    """
+
+    anchors: Tensor
+    first: Tensor
+    labels: Tensor
+    learned: Tensor
+
+    @property
+    def before(self) -> Tensor:
+        """[n, B - 1] the true token before each label."""
+        return torch.cat([self.first[:, None], self.labels[:, :-1]], dim=1)
+
+    def rows(self, mask: int, device: torch.device) -> Rows:
+        """The row table of a pass over all of them; each is a sequence of its own."""
+        masks = [mask] * self.labels.shape[1]
+        rowsets = [
+            Rowset(number, [token, *masks], place, "drafted")
+            for number, (place, token) in enumerate(
+                zip(self.anchors.tolist(), self.first.tolist(), strict=True)
+            )
+        ]
+        return Rows.lay_out(rowsets, device)
+
+
+def anchor_places(answer: Answer) -> Tensor:
+    """All places where a block can stand."""
+    learned = answer.learned
+    places = (learned[:-1] & learned[1:]).nonzero()[:, 0]
+    return places[places > 0]
+
+
+def blocks_at(answer: Answer, places: Tensor, block: int) -> Blocks:
+    """Blocks of `block` rows at some places, ascending."""
+    offsets = torch.arange(1, block)
+    at = places[:, None] + offsets
+    inside = at < len(answer.tokens)
+    at = at.clamp(max=len(answer.tokens) - 1)
+    learned = (answer.learned[at] & inside).cumprod(1).bool()
+    labels = torch.where(learned, answer.tokens[at], 0)
+    return Blocks(places, answer.tokens[places], labels, learned)
+
+
+def draw_anchors(answer: Answer, count: int, generator: torch.Generator) -> Tensor:
+    """At most `count` places, without replacement, ascending."""
+    places = anchor_places(answer)
+    chosen = torch.randperm(len(places), generator=generator)[:count]
+    return places[chosen.sort().values]

@@ -1,0 +1,112 @@
+"""A drafter as it is trained: the same network, its tensors parameters, its head the target's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from draftwalk.draft.backbone import Backbone
+from draftwalk.draft.config import DrafterConfig
+from draftwalk.errors import CheckpointError
+from draftwalk.ops.memory import KVTensors
+from draftwalk.ops.torch import DenseMatrix
+from draftwalk.rows import Rows, Rowset
+from draftwalk.train.anchors import Blocks
+from draftwalk.train.learning import LayerContexts, LearningOperations, NoContexts
+from draftwalk.train.selector import SelectorParts
+from draftwalk.train.shards import Answer
+from draftwalk.weights.source import TensorSource
+from draftwalk.weights.tensor import RawTensor
+
+GATE = "candidate_selector.hidden_projection.weight"
+FACTORS = ("candidate_selector.predecessor_factor", "candidate_selector.successor_factor")
+
+
+@dataclass(frozen=True, slots=True)
+class TargetTables:
+    """What of the target the drafter's loss goes through; none of it is trained.
+
+    Attributes:
+        embedding: [V, H].
+        head: [V, H].
+    """
+
+    embedding: Tensor
+    head: Tensor
+
+
+class LearningDrafter:
+    """A drafter whose tensors are parameters.
+
+    Args:
+        config: its shape.
+        tensors: its starting values under canonical names, the selector's as factors.
+        tables: the target's.
+        context: most tokens of a text.
+        device: where it is trained.
+
+    Raises:
+        CheckpointError: the tensors do not fit the configuration, or are what is not trained.
+    """
+
+    def __init__(
+        self,
+        config: DrafterConfig,
+        tensors: dict[str, RawTensor],
+        tables: TargetTables,
+        context: int,
+        device: torch.device,
+    ) -> None:
+        if config.bias or config.sinks or config.interleaved or config.softcap is not None:
+            raise CheckpointError("drafters with biases, sinks or a softcap are not trained")
+        self.config = config
+        self.embedding = tables.embedding
+        self.head = tables.head
+        self._ops = LearningOperations(device)
+        source = TensorSource(tensors, "the drafter")
+        embedding = DenseMatrix(tables.embedding)
+        self._backbone = Backbone(config, source, self._ops, embedding, context)
+        self.selector: SelectorParts | None = None
+        if config.selector is not None:
+            shape = (config.selector.rank, config.sizes.width)
+            parts = [self._ops.matrix(source.take(n, shape)).weight for n in (GATE, *FACTORS)]
+            self.selector = SelectorParts(*parts)
+        source.finish()
+
+    @property
+    def parameters(self) -> dict[str, Tensor]:
+        """Everything that is trained, by canonical name."""
+        return self._ops.parameters
+
+    @property
+    def candidates(self) -> int:
+        """K of the selector."""
+        assert self.config.selector is not None, "a DFlash drafter has no candidates"
+        return self.config.selector.candidates
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is trained."""
+        return self._ops.device
+
+    def hidden(self, answer: Answer, blocks: Blocks) -> Tensor:
+        """Final-normed drafted rows [n * (B - 1), H] of blocks in one answer.
+
+        Each block sees the answer strictly before its anchor, and its own rows.
+        """
+        reach = int(blocks.anchors[-1])
+        context = self._context(answer, reach)
+        rows = blocks.rows(self.config.mask, self.device)
+        # One object for all blocks tells the attention that they stand in the same text.
+        layers = [dict.fromkeys(range(len(rows.spans)), kv) for kv in context]
+        out = self._backbone.forward(LayerContexts(layers), rows)
+        return self._ops.gather(out, rows.wanted)
+
+    def _context(self, answer: Answer, reach: int) -> list[tuple[Tensor, Tensor]]:
+        """Every layer's K/V [reach, G, D] of the text before the last anchor."""
+        features = answer.features[:reach].to(self.device, torch.float32)
+        rows = Rows.lay_out([Rowset(0, [0] * reach, 0, "none")], self.device)
+        injected = self._backbone.inject(NoContexts(), rows, features)
+        return [(kv.k, kv.v) for kv in injected if isinstance(kv, KVTensors)]

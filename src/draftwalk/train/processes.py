@@ -1,0 +1,62 @@
+"""Several processes that train one drafter, as torchrun starts them; by default there is one.
+
+Each takes its share of an update's answers, and gradients are added. What is drawn does not depend
+on the process, so the result is that of one process, up to the order of sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+from torch import Tensor, distributed
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """One process among its fellows.
+
+    Attributes:
+        rank: its number.
+        count: how many there are.
+    """
+
+    rank: int = 0
+    count: int = 1
+
+    @property
+    def first(self) -> bool:
+        """Whether it is the one that writes files and talks."""
+        return self.rank == 0
+
+    def share(self, items: Sequence[Item]) -> Sequence[Item]:
+        """What this process works on."""
+        return items[self.rank :: self.count]
+
+    def add(self, values: Sequence[Tensor]) -> None:
+        """Adds tensors over all processes, in place."""
+        if self.count == 1 or not values:
+            return
+        flat = torch.cat([value.reshape(-1) for value in values])
+        distributed.all_reduce(flat)
+        parts = torch.split(flat, [value.numel() for value in values])
+        for value, part in zip(values, parts, strict=True):
+            value.copy_(part.view(value.shape))
+
+
+@contextmanager
+def started_by_torchrun(device: torch.device) -> Iterator[Processes]:
+    """Joins the processes that torchrun has started; without it there is only this one."""
+    if not distributed.is_torchelastic_launched():
+        yield Processes()
+        return
+    distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    try:
+        yield Processes(distributed.get_rank(), distributed.get_world_size())
+    finally:
+        distributed.destroy_process_group()

@@ -1,0 +1,294 @@
+"""Answers with their features on disk: checksummed shards of a folder, read through memory maps.
+
+A folder has `answers.json` (what all shards have in common), and for each shard a safetensors file
+and a JSON file beside it, which lists the answers in it and is written last: a shard without one
+does not exist. In a shard the answers stand one after the other:
+
+    tokens    I32 [N]           prompt and answer
+    learned   BOOL [N]          whether the token is the target's own, the end of turn included
+    starts    I64 [A + 1]       where each answer's tokens begin
+    features  BF16 [N - A, F * H]   outputs of the tapped layers for all tokens but an answer's last
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from draftwalk.errors import UserError
+from draftwalk.quant import formats_by_name
+from draftwalk.weights.json_file import read_json_object
+from draftwalk.weights.safetensors_file import read_safetensors
+from draftwalk.weights.safetensors_writer import write_safetensors
+from draftwalk.weights.tensor import RawTensor
+from draftwalk.weights.whole_file import whole_file
+
+HEADER = "answers.json"
+
+
+@dataclass(frozen=True, slots=True)
+class DataFacts:
+    """What all answers of a folder have in common; a folder never mixes two of these.
+
+    Attributes:
+        target: fingerprint of the target's embedding.
+        template: digest of its chat template.
+        back_end: what computed the features.
+        taps: the layers listened to.
+        width: values of one layer.
+        vocabulary: tokens of the target.
+        sampled: share of prompts answered by sampling.
+        temperature: of those.
+        max_tokens: most tokens of an answer.
+        whole: answers that loop are kept whole; otherwise they end where the loop begins.
+    """
+
+    target: str
+    template: str
+    back_end: str
+    taps: tuple[int, ...]
+    width: int
+    vocabulary: int
+    sampled: float
+    temperature: float
+    max_tokens: int
+    whole: bool
+
+    @property
+    def bytes_per_token(self) -> int:
+        """What a token takes on disk."""
+        return 2 * len(self.taps) * self.width + 5
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFacts:
+    """What is known of one answer.
+
+    Attributes:
+        key: the prompt's identifier.
+        source: the prompt's file.
+        greedy: answered greedily.
+        seed: of its noise.
+        loop: the place in the record where it begins to loop, or `None`.
+        finish: why it ended: "stop", "length" or "loop".
+    """
+
+    key: str
+    source: str
+    greedy: bool
+    seed: int
+    loop: int | None
+    finish: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One record.
+
+    Attributes:
+        facts: what is known of it.
+        tokens: [n] int64, prompt and answer, maybe of several turns.
+        learned: [n] bool, which tokens the target chose.
+        features: [n - 1, F * H] bfloat16; those of the last token were never computed.
+    """
+
+    facts: AnswerFacts
+    tokens: Tensor
+    learned: Tensor
+    features: Tensor
+
+
+class ShardWriter:
+    """Appends shards to a folder.
+
+    Args:
+        folder: made if it is missing.
+        facts: must be those of the shards already there.
+
+    Raises:
+        UserError: the folder holds answers of another target or with other settings.
+    """
+
+    def __init__(self, folder: Path, facts: DataFacts) -> None:
+        self._folder = folder
+        self._count = 0
+        folder.mkdir(parents=True, exist_ok=True)
+        header = folder / HEADER
+        if header.exists():
+            _check_same(read_facts(folder), facts, folder)
+            self._count = len(_listed(folder))
+        else:
+            _write_json(header, asdict(facts))
+
+    def write(self, answers: Sequence[Answer]) -> int:
+        """Writes a shard; its bytes."""
+        path = self._folder / f"shard-{self._count:05d}.safetensors"
+        starts = np.cumsum([0, *(len(a.tokens) for a in answers)], dtype=np.int64)
+        tensors = [
+            _raw("tokens", "I32", torch.cat([a.tokens for a in answers]).to(torch.int32)),
+            _raw("learned", "BOOL", torch.cat([a.learned for a in answers])),
+            _raw("starts", "I64", torch.from_numpy(starts)),
+            _raw("features", "BF16", torch.cat([a.features for a in answers])),
+        ]
+        write_safetensors(path, tensors)
+        _write_json(
+            path.with_suffix(".json"),
+            {"sha256": _digest(path), "answers": [asdict(a.facts) for a in answers]},
+        )
+        self._count += 1
+        return path.stat().st_size
+
+
+class AnswerSet:
+    """The answers of a folder.
+
+    Args:
+        folder: written by `ShardWriter`.
+        verify: compare checksums, which reads everything once.
+
+    Raises:
+        UserError: there are none, or a shard is damaged.
+    """
+
+    def __init__(self, folder: Path, verify: bool = False) -> None:
+        self.folder = folder
+        self.facts = read_facts(folder)
+        self.digests: list[str] = []
+        self._shards: list[_Shard] = []
+        self._where: list[tuple[int, int]] = []
+        for path in _listed(folder):
+            listed = read_json_object(path)
+            shard = _Shard(path.with_suffix(".safetensors"), listed, self.facts)
+            if verify and _digest(shard.path) != listed["sha256"]:
+                raise UserError(f"{shard.path} is damaged: its checksum differs", "make it anew")
+            self.digests.append(str(listed["sha256"]))
+            self._where += [(len(self._shards), n) for n in range(len(shard.facts))]
+            self._shards.append(shard)
+
+    def __len__(self) -> int:
+        return len(self._where)
+
+    def __getitem__(self, number: int) -> Answer:
+        shard, n = self._where[number]
+        return self._shards[shard].read(n)
+
+    def text(self, number: int) -> tuple[Tensor, Tensor]:
+        """Tokens [n] int64 of an answer, and which of them the target chose [n] bool."""
+        shard, n = self._where[number]
+        return self._shards[shard].text(n)
+
+    def about(self, number: int) -> AnswerFacts:
+        """What is known of an answer, without reading it."""
+        shard, n = self._where[number]
+        return self._shards[shard].facts[n]
+
+    def size(self, number: int) -> int:
+        """Tokens of an answer with its prompt."""
+        shard, n = self._where[number]
+        return self._shards[shard].size(n)
+
+    def __iter__(self) -> Iterator[Answer]:
+        return (self[number] for number in range(len(self)))
+
+    @property
+    def tokens(self) -> int:
+        """Of all answers with their prompts."""
+        return sum(self.size(number) for number in range(len(self)))
+
+    @property
+    def checksum(self) -> str:
+        """One digest for all shards."""
+        return hashlib.sha256("".join(self.digests).encode()).hexdigest()
+
+
+class _Shard:
+    """One shard, mapped."""
+
+    def __init__(self, path: Path, listed: dict[str, object], facts: DataFacts) -> None:
+        self.path = path
+        tensors = read_safetensors(path)
+        self._tokens = tensors["tokens"].data.view(np.int32)
+        self._learned = tensors["learned"].data.view(np.bool_)
+        self._starts: NDArray[np.int64] = tensors["starts"].data.view(np.int64)
+        width = len(facts.taps) * facts.width
+        self._features = tensors["features"].data.view(np.int16).reshape(-1, width)
+        entries = listed["answers"]
+        assert isinstance(entries, list)
+        self.facts = [AnswerFacts(**entry) for entry in entries]
+        if len(self._starts) != len(self.facts) + 1 or self._starts[-1] != len(self._tokens):
+            raise UserError(f"{path} and the list beside it disagree", "make both anew")
+
+    def size(self, n: int) -> int:
+        return int(self._starts[n + 1] - self._starts[n])
+
+    def text(self, n: int) -> tuple[Tensor, Tensor]:
+        part = slice(int(self._starts[n]), int(self._starts[n + 1]))
+        tokens, learned = self._tokens[part].astype(np.int64), np.array(self._learned[part])
+        return torch.from_numpy(tokens), torch.from_numpy(learned)
+
+    def read(self, n: int) -> Answer:
+        first, end = int(self._starts[n]), int(self._starts[n + 1])
+        features = np.array(self._features[first - n : end - n - 1])
+        return Answer(self.facts[n], *self.text(n), torch.from_numpy(features).view(torch.bfloat16))
+
+
+def read_facts(folder: Path) -> DataFacts:
+    """What the answers of a folder have in common.
+
+    Raises:
+        UserError: the folder holds no answers.
+    """
+    if not (folder / HEADER).exists():
+        raise UserError(f"{folder} holds no answers", "make them with draftwalk train answers")
+    values = read_json_object(folder / HEADER)
+    return DataFacts(**{**values, "taps": tuple(values["taps"])})  # type: ignore[arg-type]
+
+
+def answered_keys(folder: Path) -> set[str]:
+    """Identifiers, with their files, of the prompts answered so far."""
+    if not (folder / HEADER).exists():
+        return set()
+    keys = set()
+    for path in _listed(folder):
+        entries = read_json_object(path)["answers"]
+        assert isinstance(entries, list)
+        keys |= {f"{entry['source']}/{entry['key']}" for entry in entries}
+    return keys
+
+
+def _listed(folder: Path) -> list[Path]:
+    return sorted(folder.glob("shard-*.json"))
+
+
+def _check_same(there: DataFacts, asked: DataFacts, folder: Path) -> None:
+    for (name, old), new in zip(asdict(there).items(), asdict(asked).values(), strict=True):
+        if old != new:
+            raise UserError(
+                f"{folder} holds answers with {name} {old}, asked for is {new}",
+                "use another folder",
+            )
+
+
+def _raw(name: str, kind: str, values: Tensor) -> RawTensor:
+    if values.dtype == torch.bfloat16:
+        values = values.view(torch.int16)
+    data = values.contiguous().numpy()
+    return RawTensor(name, data.shape, formats_by_name()[kind], data.reshape(-1).view(np.uint8))
+
+
+def _write_json(path: Path, values: object) -> None:
+    with whole_file(path) as file:
+        file.write((json.dumps(values, ensure_ascii=False, indent=1) + "\n").encode())
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

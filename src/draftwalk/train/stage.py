@@ -1,0 +1,327 @@
+"""A run of the second stage: it begins or goes on, saves itself, measures itself, and ends.
+
+The learning rate stays up until the last share of the budget and then falls; what comes out is the
+drafter. A run that has ended is extended from where its rate began to fall.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import cast
+
+import torch
+
+from draftwalk.draft.config import DrafterConfig
+from draftwalk.draft.export import embedding_fingerprint
+from draftwalk.draft.load import build_drafter
+from draftwalk.draft.pairing import EMBEDDING
+from draftwalk.engine import Engine
+from draftwalk.errors import UserError
+from draftwalk.train.curves import measured_line
+from draftwalk.train.export import export
+from draftwalk.train.fit import Counts, Fit, FitSettings
+from draftwalk.train.measure import measure
+from draftwalk.train.measurement import Measurement
+from draftwalk.train.model import LearningDrafter, TargetTables
+from draftwalk.train.processes import Processes
+from draftwalk.train.provenance import provenance
+from draftwalk.train.run_folder import CHECKPOINT, STABLE, RunFolder
+from draftwalk.train.schedule import Schedule
+from draftwalk.train.shape import new_tensors
+from draftwalk.train.shards import AnswerSet
+from draftwalk.train.snapshot import Snapshot, snapshot
+from draftwalk.weights.tensor import RawTensor
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How long a run goes on from here, and its rhythm.
+
+    Attributes:
+        updates: how many, or
+        seconds: of training; one of the two.
+        decay: share of all updates so far in which the learning rate falls; 0: it stays up, and
+            the drafter is not finished.
+        save: seconds between checkpoints.
+        measure: seconds between measurements on answers held out; 0: only at the end.
+        tell: updates between lines of the log.
+    """
+
+    updates: int | None = None
+    seconds: float | None = None
+    decay: float = 0.2
+    save: float = 600.0
+    measure: float = 1800.0
+    tell: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a run tells on its way.
+
+    Attributes:
+        step: updates so far.
+        anchors: blocks so far.
+        rate: blocks a second.
+        loss: mean over the last updates.
+        acceptance_length: the same, estimated.
+        done: share of the budget that is used.
+        measured: on answers held out, once that was done.
+    """
+
+    step: int
+    anchors: int
+    rate: float
+    loss: float
+    acceptance_length: float
+    done: float
+    measured: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a run works with.
+
+    Attributes:
+        folder: where it is kept.
+        engine: the target.
+        data: answers to learn from.
+        held: answers to measure on.
+        settings: how it learns.
+        budget: how long.
+        device: where.
+        processes: that share the work.
+        arguments: for the record.
+    """
+
+    folder: RunFolder
+    engine: Engine
+    data: AnswerSet
+    held: AnswerSet | None
+    settings: FitSettings
+    budget: Budget
+    device: torch.device
+    processes: Processes
+    arguments: Mapping[str, object]
+
+
+def run_fit(
+    run: Run,
+    config: Mapping[str, object],
+    start: Mapping[str, RawTensor] | None,
+    report: Callable[[Told], None],
+) -> Measurement | None:
+    """Trains a drafter, or goes on training it.
+
+    Args:
+        run: with what.
+        config: of a drafter as `new_config` makes it; the folder's own is kept where it has one.
+        start: tensors to start from; drawn ones by default.
+        report: told after every update.
+
+    Returns:
+        What the drafter is worth at the end, if there are answers held out.
+
+    Raises:
+        UserError: the folder holds another run, or answers, shape and target do not fit.
+    """
+    fingerprint = embedding_fingerprint(run.engine.checkpoint.tensors[EMBEDDING])
+    if run.data.facts.target != fingerprint:
+        raise UserError(
+            f"{run.data.folder} holds answers of another target than "
+            f"{run.engine.checkpoint.path.name}",
+            "give the target that answered",
+        )
+    if run.processes.first:
+        run.folder.begin(config)
+    return _Running(run, config, start, report).finish()
+
+
+class _Running:
+    """A run while it runs."""
+
+    def __init__(
+        self,
+        run: Run,
+        config: Mapping[str, object],
+        start: Mapping[str, RawTensor] | None,
+        report: Callable[[Told], None],
+    ) -> None:
+        self._run = run
+        self._config = config
+        self._report = report
+        self._fit = _fit(run, config, start)
+        self._seconds = 0.0  # of all runs in this folder
+        standing = run.folder.standing()
+        if standing is not None:
+            self._fit.resume(standing)
+            self._seconds = cast(float, standing.progress["seconds"])
+            falling = cast("int | None", standing.progress["decay_from"])
+            steps = cast(int, standing.progress["decay"])
+            self._fit.schedule = Schedule(decay_from=falling, decay=steps)
+        self._first = self._fit.step
+        self._began = self._saved = self._measured = time.monotonic()
+        self._recent: list[Counts] = []
+        self._worth: float | None = None
+
+    def finish(self) -> Measurement | None:
+        """Runs until the budget is used."""
+        if self._run.processes.first:
+            run = self._run
+            run.folder.note(provenance(run.arguments, run.data, run.engine.checkpoint.path))
+        while not self._spent():
+            self._begin_decay()
+            self._recent.append(self._fit.update())
+            self._tell()
+            now = time.monotonic()
+            if now - self._saved > self._run.budget.save:
+                self._save(CHECKPOINT)
+            if self._run.budget.measure and now - self._measured > self._run.budget.measure:
+                self._measure()
+        self._save(CHECKPOINT, ended=self._fit.schedule.decay_from is not None)
+        if not self._run.processes.first:
+            return None
+        export(self._snapshot(), self._run.engine.checkpoint, self._run.folder.path)
+        return self._measure()
+
+    @property
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._began
+
+    def _done(self) -> float:
+        """Share of the budget that is used; every process goes by the first one's clock."""
+        budget = self._run.budget
+        if budget.updates is not None:
+            return (self._fit.step - self._first) / max(1, budget.updates)
+        assert budget.seconds is not None, "a budget is updates or seconds"
+        share = torch.tensor([self._elapsed / budget.seconds], dtype=torch.float64)
+        if not self._run.processes.first:
+            share.zero_()
+        self._run.processes.add([share])
+        return float(share)
+
+    def _spent(self) -> bool:
+        schedule, step = self._fit.schedule, self._fit.step
+        if schedule.decay_from is not None:
+            return step >= schedule.decay_from + schedule.decay
+        return self._done() >= 1.0
+
+    def _begin_decay(self) -> None:
+        """Lets the learning rate fall once what is left of the budget is just enough for it."""
+        share = self._run.budget.decay
+        if not share or self._fit.schedule.decay_from is not None:
+            return
+        done, step = self._done(), self._fit.step
+        steps = max(1, round(step * share / (1 - share)))
+        here = step - self._first
+        left = here * (1 - done) / done if done else float("inf")
+        if steps >= left and here:
+            self._save(STABLE)
+            self._fit.schedule = replace(self._fit.schedule, decay_from=step, decay=steps)
+
+    def _tell(self) -> None:
+        fit, recent = self._fit, self._recent
+        lengths = sum(one.acceptance_length for one in recent) / len(recent)
+        loss = sum(one.loss for one in recent) / len(recent)
+        if not self._run.processes.first:
+            self._recent = recent[-1:]
+            return
+        elapsed = self._elapsed
+        if fit.step % self._run.budget.tell == 0:
+            self._run.folder.tell(
+                {
+                    "step": fit.step,
+                    "anchors": fit.anchors,
+                    "seconds": round(self._seconds + elapsed, 1),
+                    "loss": round(loss, 4),
+                    "acceptance_length": round(lengths, 4),
+                    "factor": round(fit.schedule.factor(fit.step), 4),
+                    "gradient": round(fit.gradient, 4),
+                    **_rates(recent),
+                }
+            )
+            self._recent = []
+        blocks = sum(one.blocks for one in recent) / len(recent) * (fit.step - self._first)
+        told = Told(
+            fit.step, fit.anchors, blocks / elapsed, loss, lengths, self._share(), self._worth
+        )
+        self._report(told)
+
+    def _share(self) -> float:
+        budget = self._run.budget
+        if budget.updates is not None:
+            return min(1.0, (self._fit.step - self._first) / max(1, budget.updates))
+        return min(1.0, self._elapsed / (budget.seconds or 1.0))
+
+    def _save(self, name: str, ended: bool = False) -> None:
+        self._saved = time.monotonic()
+        if self._run.processes.first:
+            standing = self._fit.standing()
+            progress = {
+                **standing.progress,
+                "seconds": self._seconds + self._elapsed,
+                "decay_from": self._fit.schedule.decay_from,
+                "decay": self._fit.schedule.decay,
+                "ended": ended,
+            }
+            self._run.folder.save(replace(standing, progress=progress), name)
+
+    def _snapshot(self) -> Snapshot:
+        # Named after the run, and no folder: a drafter is never written into what it is made from.
+        path = self._run.folder.path.resolve()
+        return snapshot(self._config, self._fit.drafter.parameters, path / path.name)
+
+    def _measure(self) -> Measurement | None:
+        """Walks through the answers held out, as the engine would."""
+        self._measured = time.monotonic()
+        run = self._run
+        if run.held is None or not run.processes.first:
+            return None
+        target = run.engine.target
+        drafter = build_drafter(
+            self._snapshot(), target.ops, target.tables, target.depth, target.context
+        )
+        found = measure(drafter, run.held, run.held.facts, (drafter.block - 1,))
+        full = found.block - 1
+        self._worth = None if found.loop_free is None else found.loop_free.windows[full].length
+        seconds = round(self._seconds + self._elapsed, 1)
+        run.folder.tell(measured_line(self._fit.step, self._fit.anchors, seconds, found))
+        return found
+
+
+def _rates(recent: list[Counts]) -> dict[str, object]:
+    """By offset: cross entropy, and shares right by head, covered, and right by selector."""
+
+    def share(name: str, of: str = "learned") -> list[float]:
+        parts = [getattr(one, name) for one in recent]
+        whole = [getattr(one, of) for one in recent]
+        return [
+            round(sum(part) / max(1.0, sum(all_)), 4)
+            for part, all_ in zip(zip(*parts, strict=True), zip(*whole, strict=True), strict=True)
+        ]
+
+    return {
+        "cross_entropy": share("head"),
+        "recall_1": share("right"),
+        "recall_k": share("covered"),
+        "selected": share("selected"),
+        "accepted": share("accepted", "at_risk"),
+    }
+
+
+def _fit(run: Run, config: Mapping[str, object], start: Mapping[str, RawTensor] | None) -> Fit:
+    read = DrafterConfig.read(config, "the drafter")
+    target = run.engine.checkpoint
+    if start is None:
+        generator = torch.Generator().manual_seed(run.settings.seed)
+        start = new_tensors(read, target, generator)
+    embedding = torch.from_numpy(target.tensors["model.embed_tokens.weight"].unpack())
+    embedding = embedding.to(run.device)
+    stored = target.tensors.get("lm_head.weight")
+    head = embedding if stored is None else torch.from_numpy(stored.unpack()).to(run.device)
+    longest = max(run.data.size(number) for number in range(len(run.data)))
+    tables = TargetTables(embedding, head)
+    drafter = LearningDrafter(read, dict(start), tables, longest, run.device)
+    return Fit(drafter, run.data, run.settings, Schedule(), run.processes)

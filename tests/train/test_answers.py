@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from draftwalk.engine import Engine, Placement, load
+from draftwalk.errors import PromptError, UserError
+from draftwalk.prompt.messages import Message
+from draftwalk.settings import Limits, Sampling
+from draftwalk.train.answers import AnswerSettings, Progress, answer
+from draftwalk.train.conversations import Conversation, read_conversations
+from draftwalk.train.mask import reserved_token
+from draftwalk.train.recorder import Recorder
+from draftwalk.train.self_prompts import draw_prompts, write_self_prompts
+from draftwalk.train.shards import AnswerSet
+from support.talking_model import END, VOCABULARY, write_target
+
+TAPS = (0, 2)
+SETTINGS = AnswerSettings(TAPS, max_tokens=40, most_prompt=120, parallel=3, whole=True)
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    path = write_target(tmp_path_factory.mktemp("model") / "target.gguf")
+    return load(path, placement=Placement(context=256, back_end="torch"), plain=True)
+
+
+def talks(*turns: str, key: str = "k") -> Conversation:
+    return Conversation(key, "file", turns)
+
+
+def go_on(_: Progress) -> bool:
+    return True
+
+
+def features_alone(engine: Engine, tokens: list[int]) -> torch.Tensor:
+    """Features of a text that is read in one pass."""
+    recorder = Recorder(TAPS)
+    alone = Engine(engine.checkpoint, engine.target, recorder, engine.placement)
+    text = alone.start(tokens, Sampling(), Limits(1))
+    alone.loop.step()
+    alone.release(text)
+    return recorder.take(text.slot)
+
+
+def test_answers_are_the_engines_own_with_the_features_of_their_tokens(
+    engine: Engine, tmp_path: Path
+) -> None:
+    asked = [talks(f"What is {n}?", key=str(n)) for n in range(7)]
+    done = answer(engine, asked, tmp_path, SETTINGS, go_on)
+    data = AnswerSet(tmp_path, verify=True)
+    assert done.prompts == len(data) == 7
+    by_key = {one.facts.key: one for one in data}
+    sampled = {c.key for c in asked if c.sampled(SETTINGS.sampled)}
+    assert 0 < len(sampled) < 7
+    for c in asked:
+        one = by_key[c.key]
+        prompt = engine.encode_chat([Message("user", c.turns[0])])
+        seeded = Sampling(temperature=0.7, seed=c.seed)
+        alone = engine.complete([prompt], seeded if c.key in sampled else Sampling(), Limits(40))[0]
+        assert one.tokens.tolist() == [*prompt, *alone.tokens]
+        assert one.learned.tolist() == [False] * len(prompt) + [True] * len(alone.tokens)
+        assert one.facts.greedy == (c.key not in sampled)
+        expected = features_alone(engine, one.tokens.tolist())[: len(one.tokens) - 1]
+        torch.testing.assert_close(one.features, expected, atol=0.02, rtol=0.02)
+
+
+def test_a_run_goes_on_where_it_stopped(engine: Engine, tmp_path: Path) -> None:
+    asked = [talks(f"Say {n}.", key=str(n)) for n in range(4)]
+    answer(engine, asked[:2], tmp_path, SETTINGS, go_on)
+    done = answer(engine, asked, tmp_path, SETTINGS, go_on)
+    assert done.total == 2
+    assert sorted(one.facts.key for one in AnswerSet(tmp_path)) == ["0", "1", "2", "3"]
+
+
+def test_a_run_that_is_stopped_keeps_what_there_is(engine: Engine, tmp_path: Path) -> None:
+    asked = [talks(f"Say {n}.", key=str(n)) for n in range(9)]
+    steps = iter([True] * 25 + [False])
+    answer(engine, asked, tmp_path, SETTINGS, lambda _: next(steps))
+    data = AnswerSet(tmp_path)
+    assert len(data) == SETTINGS.parallel
+    assert all(one.facts.finish == "length" for one in data)
+    assert all(20 <= int(one.learned.sum()) < 40 for one in data)
+
+
+def test_turns_follow_each_other(tmp_path: Path) -> None:
+    """The second turn stands behind the target's own first answer, and both are learned."""
+    path = write_target(tmp_path / "target.gguf", stops_for="e")
+    engine = load(path, placement=Placement(context=256, back_end="torch"), plain=True)
+    settings = replace(SETTINGS, sampled=1.0, max_tokens=90, parallel=4)
+    asked = [talks(f"First {n}", f"Then {n}", key=str(n)) for n in range(8)]
+    answer(engine, asked, tmp_path / "answers", settings, go_on)
+    spans = {}
+    for one in AnswerSet(tmp_path / "answers"):
+        edges = one.learned.int().diff().nonzero()[:, 0].tolist()
+        spans[one.facts.key] = sum(bool(one.learned[n + 1]) for n in edges)
+        for n in edges:
+            if not one.learned[n + 1]:  # the end of a first answer, which had ended by itself
+                assert int(one.tokens[n]) == END
+        text = engine.tokenizer.decode(one.tokens.tolist())
+        assert f"First {one.facts.key}" in text
+        assert (f"Then {one.facts.key}" in text) == (spans[one.facts.key] == 2)
+    assert {1, 2} >= set(spans.values())
+    assert 2 in spans.values()
+
+
+def test_loops_are_cut_or_kept(tmp_path: Path) -> None:
+    path = write_target(tmp_path / "target.gguf", thought=0.0)
+    engine = load(path, placement=Placement(context=256, back_end="torch"), plain=True)
+    asked = [talks(f"Go on {n}", key=str(n)) for n in range(3)]
+    cutting = AnswerSettings(TAPS, sampled=0.0, max_tokens=150, parallel=3)
+    answer(engine, asked, tmp_path / "cut", cutting, go_on)
+    answer(engine, asked, tmp_path / "whole", replace(cutting, whole=True), go_on)
+    cut = {one.facts.key: one for one in AnswerSet(tmp_path / "cut")}
+    looped = [one for one in AnswerSet(tmp_path / "whole") if one.facts.loop is not None]
+    assert len(looped) == 3
+    for one in looped:
+        assert int(one.learned.sum()) == 150
+        mine = cut[one.facts.key]
+        assert mine.facts.finish == "loop"
+        assert len(mine.tokens) == one.facts.loop == mine.facts.loop
+        assert torch.equal(mine.tokens, one.tokens[: len(mine.tokens)])
+
+
+def test_long_prompts_are_skipped(engine: Engine, tmp_path: Path) -> None:
+    asked = [talks("a" * 200, key="long"), talks("short one", key="short")]
+    done = answer(engine, asked, tmp_path, SETTINGS, go_on)
+    assert done.skipped == 1
+    assert [one.facts.key for one in AnswerSet(tmp_path)] == ["short"]
+
+
+def test_another_setting_needs_another_folder(engine: Engine, tmp_path: Path) -> None:
+    answer(engine, [talks("One thing")], tmp_path, SETTINGS, go_on)
+    other = AnswerSettings((1,), max_tokens=40)
+    with pytest.raises(UserError, match="another folder"):
+        answer(engine, [talks("Two things")], tmp_path, other, go_on)
+
+
+def test_conversations_are_read_once_each_in_an_order_of_their_own(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    first.write_text(
+        "".join(json.dumps({"id": n, "turns": [f"text {n}"]}) + "\n" for n in range(50))
+    )
+    second.write_text('{"prompt": "text 3"}\n\n{"turns": ["x", "y"]}\n')
+    read = read_conversations([first, second])
+    assert len(read) == 51
+    assert {c.turns for c in read} == {(f"text {n}",) for n in range(50)} | {("x", "y")}
+    assert [c.turns for c in read] == [c.turns for c in read_conversations([second, first])]
+    assert [c.key for c in read] != sorted((c.key for c in read), key=int)
+    assert 10 < sum(c.sampled(0.5) for c in read) < 40
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"turns": []}', '{"turns": [1]}', '{"text": "a"}'])
+def test_lines_that_are_no_prompts_are_named(line: str, tmp_path: Path) -> None:
+    file = tmp_path / "p.jsonl"
+    file.write_text('{"prompt": "fine"}\n' + line)
+    with pytest.raises(PromptError, match=r"p\.jsonl line 2"):
+        read_conversations([file])
+
+
+def test_a_reserved_token_is_none_that_texts_have(engine: Engine) -> None:
+    assert reserved_token(engine) == VOCABULARY - 1  # <mask>
+
+
+def test_prompts_of_the_target_are_the_same_every_time(tmp_path: Path) -> None:
+    path = write_target(tmp_path / "target.gguf", stops_for="e")
+    engine = load(path, placement=Placement(context=256, back_end="torch"), plain=True)
+    found = draw_prompts(engine, 8, 4, lambda _: None)
+    assert found
+    assert found == draw_prompts(engine, 8, 8, lambda _: None)
+    write_self_prompts(engine, 8, tmp_path / "p.jsonl", 4, lambda _: None)
+    lines = (tmp_path / "p.jsonl").read_text().splitlines()
+    assert [json.loads(line)["turns"][0] for line in lines] == list(found.values())

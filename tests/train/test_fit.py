@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from draftwalk.errors import UserError
+from draftwalk.train.checkpoints import read_standing, write_standing
+from draftwalk.train.fit import Fit, FitSettings, frequent_tokens, usable_answers
+from draftwalk.train.objective import Objective
+from draftwalk.train.optimisers import OptimiserSettings
+from draftwalk.train.order import DataOrder
+from draftwalk.train.schedule import Schedule
+from draftwalk.train.shards import AnswerSet, ShardWriter
+from support.training import DATA, FACTS, SHAPE, answer, learner
+
+RATES = OptimiserSettings(lr=0.02, vector_lr=0.01)
+SETTINGS = FitSettings(
+    answers=3, anchors=6, lengths=(3, 4, 6), frequent=20, drawn=10, inject=2, optimiser=RATES
+)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> AnswerSet:
+    ShardWriter(tmp_path / "data", DATA).write([answer(n, 20 + n) for n in range(7)])
+    return AnswerSet(tmp_path / "data")
+
+
+def new_fit(data: AnswerSet, settings: FitSettings = SETTINGS) -> Fit:
+    return Fit(learner(settings_shape(settings), lively=False), data, settings, Schedule(warm_up=2))
+
+
+def settings_shape(_: FitSettings):
+    return SHAPE
+
+
+def parameters(fit: Fit) -> dict[str, torch.Tensor]:
+    return {name: value.detach().clone() for name, value in fit.drafter.parameters.items()}
+
+
+def same(a: Mapping[str, torch.Tensor], b: Mapping[str, torch.Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+@pytest.mark.parametrize("dflash2", [True, False])
+@pytest.mark.parametrize("method", ["muon", "adamw"])
+def test_one_answer_can_be_learned_by_heart(tmp_path: Path, dflash2: bool, method: str) -> None:
+    """The acceptance length comes near the block's six."""
+    ShardWriter(tmp_path, DATA).write([answer(1, 40)])
+    data = AnswerSet(tmp_path)
+    rates = replace(RATES, method=method, lr=0.03 if method == "muon" else 0.01)
+    settings = FitSettings(
+        answers=1, anchors=40, frequent=0, inject=10, optimiser=rates, objective=Objective(half=3)
+    )
+    shape = replace(SHAPE, dflash2=dflash2)
+    fit = Fit(learner(shape, lively=False), data, settings, Schedule(warm_up=5))
+    first = fit.update()
+    assert first.acceptance_length < 1.5
+    for _ in range(120):
+        last = fit.update()
+    assert last.acceptance_length > 5.5
+
+
+@pytest.mark.parametrize("method", ["muon", "adamw"])
+def test_a_resumed_run_does_what_an_undisturbed_one_does(
+    data: AnswerSet, tmp_path: Path, method: str
+) -> None:
+    settings = replace(SETTINGS, optimiser=replace(RATES, method=method))
+    whole = new_fit(data, settings)
+    for _ in range(4):
+        whole.update()
+    write_standing(tmp_path / "standing", whole.standing())
+    for _ in range(4):
+        whole.update()
+    resumed = new_fit(data, settings)
+    resumed.resume(read_standing(tmp_path / "standing"))
+    assert resumed.step == 4
+    for _ in range(4):
+        resumed.update()
+    assert resumed.anchors == whole.anchors
+    assert same(parameters(resumed), parameters(whole))
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({"mask": 4}, "the mask 3, now it is 4"),
+        ({"block": 4}, "the block 6, now it is 4"),
+        ({"rank": 5}, "the tensors"),
+        ({"taps": (1, 0)}, "the taps"),
+    ],
+)
+def test_another_drafter_is_not_resumed(
+    data: AnswerSet, tmp_path: Path, changed: dict[str, object], what: str
+) -> None:
+    fit = new_fit(data)
+    fit.update()
+    write_standing(tmp_path / "standing", fit.standing())
+    shape = replace(SHAPE, **changed)  # type: ignore[arg-type]
+    settings = replace(SETTINGS, lengths=())
+    other = Fit(learner(shape), data, settings, Schedule())
+    with pytest.raises(UserError, match=what):
+        other.resume(read_standing(tmp_path / "standing"))
+
+
+def test_another_target_is_not_resumed(data: AnswerSet, tmp_path: Path) -> None:
+    fit = new_fit(data)
+    fit.update()
+    write_standing(tmp_path / "standing", fit.standing())
+    ShardWriter(tmp_path / "other", replace(DATA, target="u")).write([answer(1)])
+    other = new_fit(AnswerSet(tmp_path / "other"))
+    with pytest.raises(UserError, match="the target t, now it is u"):
+        other.resume(read_standing(tmp_path / "standing"))
+
+
+def test_something_else_is_no_checkpoint(tmp_path: Path) -> None:
+    path = tmp_path / "standing"
+    path.write_bytes(b"nothing of the kind")
+    with pytest.raises(UserError, match="no checkpoint of a run"):
+        read_standing(path)
+
+
+def test_taps_that_were_not_recorded_are_named(data: AnswerSet) -> None:
+    shape = replace(SHAPE, taps=(0, 2))
+    with pytest.raises(UserError, match=r"of layers \[0, 1\], not of \[2\]"):
+        Fit(learner(shape), data, SETTINGS, Schedule())
+
+
+def test_some_of_the_recorded_taps_are_enough(data: AnswerSet) -> None:
+    """Their columns are taken, whatever the order."""
+    one = Fit(learner(replace(SHAPE, taps=(1,))), data, SETTINGS, Schedule())
+    narrow = one._draw(2)[0].features
+    assert torch.equal(narrow, data[2].features[:, 48:])
+    turned = Fit(learner(replace(SHAPE, taps=(1, 0))), data, SETTINGS, Schedule())
+    assert torch.equal(turned._draw(2)[0].features, data[2].features.roll(48, dims=1))
+
+
+@pytest.mark.parametrize(
+    ("lengths", "shape", "what"),
+    [
+        ((3, 4), SHAPE, "the longest must be the block of 6"),
+        ((1, 6), SHAPE, "the longest must be the block of 6"),
+        ((3, 6), replace(SHAPE, causal=False), "for causal drafters"),
+    ],
+)
+def test_lengths_that_make_no_sense(data: AnswerSet, lengths, shape, what: str) -> None:
+    with pytest.raises(UserError, match=what):
+        Fit(learner(shape), data, replace(SETTINGS, lengths=lengths), Schedule())
+
+
+def test_frozen_parts_stay_as_they_are(data: AnswerSet) -> None:
+    fit = new_fit(data, replace(SETTINGS, frozen=("_conv.", "candidate_selector.")))
+    before = parameters(fit)
+    for _ in range(3):
+        fit.update()
+    for name, value in parameters(fit).items():
+        frozen = "_conv." in name or "candidate_selector." in name
+        assert torch.equal(value, before[name]) == frozen, name
+
+
+def test_loops_are_not_learned(tmp_path: Path) -> None:
+    looping = replace(answer(1), facts=replace(FACTS, loop=25))
+    for whole, usable in ((True, [1]), (False, [0, 1])):
+        facts = replace(DATA, whole=whole)
+        folder = tmp_path / str(whole)
+        ShardWriter(folder, facts).write([looping, answer(2)])
+        assert usable_answers(AnswerSet(folder)) == usable
+
+
+def test_frequent_tokens_are_those_the_target_says(data: AnswerSet) -> None:
+    counts = torch.zeros(160)
+    for one in data:
+        counts += torch.bincount(one.tokens[one.learned], minlength=160)
+    found = frequent_tokens(data, 12, 160)
+    assert found.tolist() == sorted(found.tolist())
+    rest = counts.clone()
+    rest[found] = 0
+    assert counts[found].min() >= rest.max()
+
+
+def test_data_that_grew_joins_what_is_still_to_come() -> None:
+    first = DataOrder(1, list(range(10)))
+    taken = first.take(6)
+    grown = DataOrder(1, list(range(14)))
+    grown.load(first.state())
+    rest = grown.take(8)
+    assert sorted(taken + rest) == list(range(14))
+    assert sorted(grown.take(14)) == list(range(14))
+
+
+_WORKER = """
+import sys, torch
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from test_fit import RATES, SETTINGS, learner, replace, SHAPE
+from draftwalk.train.fit import Fit
+from draftwalk.train.processes import started_by_torchrun
+from draftwalk.train.schedule import Schedule
+from draftwalk.train.shards import AnswerSet
+from safetensors.torch import save_file
+torch.set_num_threads(1)
+with started_by_torchrun(torch.device("cpu")) as processes:
+    data = AnswerSet(Path(sys.argv[2]))
+    settings = replace(SETTINGS, answers=4)
+    fit = Fit(learner(SHAPE, lively=False), data, settings, Schedule(warm_up=2), processes)
+    for _ in range(3):
+        counts = fit.update()
+    if processes.first:
+        values = {k: v.detach() for k, v in fit.drafter.parameters.items()}
+        numbers = torch.tensor([counts.loss, counts.blocks, *counts.head, *counts.accepted])
+        save_file({**values, "counts": numbers}, sys.argv[3])
+"""
+
+
+def test_two_processes_give_the_result_of_one(data: AnswerSet, tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    script = tmp_path / "worker.py"
+    script.write_text(_WORKER)
+    results = []
+    here = Path(__file__).parent
+    paths = f"{here.parent}{os.pathsep}{here}"
+    for count in (1, 2):
+        out = tmp_path / f"{count}.safetensors"
+        launch = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
+        command = [sys.executable, *(launch if count > 1 else [])]
+        done = subprocess.run(
+            [*command, str(script), str(here), str(data.folder), str(out)],
+            env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        results.append(load_file(out))
+    one, two = results
+    assert one.keys() == two.keys()
+    for name in one:
+        torch.testing.assert_close(one[name], two[name], atol=2e-5, rtol=2e-4)

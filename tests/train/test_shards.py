@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from draftwalk.errors import UserError
+from draftwalk.train.shards import Answer, AnswerSet, ShardWriter, answered_keys
+from support.training import DATA, answer
+
+
+def written(folder: Path) -> list[Answer]:
+    answers = [answer(seed, length) for seed, length in ((1, 20), (2, 33), (3, 12))]
+    writer = ShardWriter(folder, DATA)
+    writer.write(answers[:2])
+    ShardWriter(folder, DATA).write(answers[2:])  # another run goes on
+    return answers
+
+
+def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
+    answers = written(tmp_path)
+    data = AnswerSet(tmp_path, verify=True)
+    assert len(data) == 3
+    assert data.facts == DATA
+    assert data.tokens == 65
+    for one, other in zip(answers, data, strict=True):
+        assert one.facts == other.facts
+        for name in ("tokens", "learned", "features"):
+            assert torch.equal(getattr(one, name), getattr(other, name))
+    assert [data.size(n) for n in range(3)] == [20, 33, 12]
+    assert answered_keys(tmp_path) == {"made/1", "made/2", "made/3"}
+
+
+def test_a_shard_without_its_list_does_not_exist(tmp_path: Path) -> None:
+    written(tmp_path)
+    (tmp_path / "shard-00001.json").unlink()
+    assert len(AnswerSet(tmp_path)) == 2
+    assert answered_keys(tmp_path) == {"made/1", "made/2"}
+
+
+def test_a_damaged_shard_is_found(tmp_path: Path) -> None:
+    written(tmp_path)
+    path = tmp_path / "shard-00000.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 1
+    path.write_bytes(data)
+    before = AnswerSet(tmp_path).checksum
+    assert before == AnswerSet(tmp_path).checksum
+    with pytest.raises(UserError, match=r"shard-00000\.safetensors is damaged"):
+        AnswerSet(tmp_path, verify=True)
+
+
+def test_a_list_of_another_shard_is_refused(tmp_path: Path) -> None:
+    written(tmp_path)
+    path = tmp_path / "shard-00000.json"
+    listed = json.loads(path.read_text())
+    listed["answers"].pop()
+    path.write_text(json.dumps(listed))
+    with pytest.raises(UserError, match="disagree"):
+        AnswerSet(tmp_path)
+
+
+def test_a_folder_never_mixes_data(tmp_path: Path) -> None:
+    written(tmp_path)
+    with pytest.raises(UserError, match=r"temperature 0\.7, asked for is 0\.9"):
+        ShardWriter(tmp_path, replace(DATA, temperature=0.9))
+    with pytest.raises(UserError, match="holds no answers"):
+        AnswerSet(tmp_path / "empty")

@@ -3,11 +3,12 @@
     python benchmarks/drafter_types.py TARGET.gguf DRAFTER PROMPT_FOLDER [--types bf16 q8_0 …]
         [--suites …] [--prompts 12] [--tokens 128] [--threads 2]
 
-The drafter is converted to each type; all then draft for the same greedy texts of the first turns
-of every suite's first lines, at their whole window. Acceptance length is pooled: 1 + accepted
-tokens / verified drafts; beside it stands the difference from the first type, with the interval of
-95% when prompts are drawn again 2,000 times. A table goes to stderr, one JSON document is the last
-line of stdout.
+The target answers the first turns of every suite's first lines greedily, once. The drafter is
+converted to each type, and drafts behind every token of these texts that has a whole draft behind
+it: so all types are tried at the same places, which a walk would not do. Acceptance length is the
+mean of 1 + right tokens at the draft's beginning; beside it stands the difference from the first
+type, with the interval of 95% when prompts are drawn again 2,000 times. A table goes to stderr, one
+JSON document is the last line of stdout.
 """
 
 from __future__ import annotations
@@ -25,43 +26,57 @@ from rich.console import Console
 from rich.table import Table
 
 from draftwalk.convert import Options, convert, mix_of
-from draftwalk.engine import Placement, load
+from draftwalk.draft import DraftRequest
+from draftwalk.draft.block import BlockDrafter
+from draftwalk.draft.load import build_drafter, read_config
+from draftwalk.engine import Engine, Placement, load
 from draftwalk.models import open_model
-from draftwalk.prompt.messages import Message
-from draftwalk.settings import Limits, Sampling
+from draftwalk.rows import Rows, Rowset
+from draftwalk.settings import Sampling
+from draftwalk.train.answers import AnswerSettings, answer
+from draftwalk.train.conversations import Conversation
+from draftwalk.train.shards import Answer, AnswerSet
+from draftwalk.verify.noise import Noise
 from prompts import SUITES, first_turns
 
 TYPES = ("bf16", "q8_0", "q5_0", "q4_0", "q4_1", "q4_k_m")
+CPU = torch.device("cpu")
 DRAWS = 2000
-Counts = np.ndarray  # [prompts, 2]: accepted tokens, verified drafts
+TOGETHER = 16  # texts in a pass
+Counts = np.ndarray  # [prompts, 2]: right tokens at the beginnings of drafts, drafts
 
 
 def main() -> None:
     """Runs and reports."""
     asked = parse()
     torch.set_num_threads(asked.threads)
+    engine = load(asked.target, placement=Placement(threads=asked.threads), plain=True)
+    source = open_model(asked.drafter)
     found: dict[str, dict[str, object]] = {}
     first: Counts | None = None
-    for name in asked.types:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "drafter.gguf"
-            options = Options(
-                outtype=mix_of(name), target=open_model(asked.target), requantize=True
+    with tempfile.TemporaryDirectory() as folder:
+        answers = answered(engine, asked, read_config(source).taps, Path(folder) / "answers")
+        for name in asked.types:
+            path = Path(folder) / f"{name}.gguf"
+            options = Options(outtype=mix_of(name), target=engine.checkpoint, requantize=True)
+            written = convert(source, path, "gguf", options)
+            target = engine.target
+            drafter = build_drafter(
+                open_model(path), target.ops, target.tables, target.depth, target.context
             )
-            written = convert(open_model(asked.drafter), path, "gguf", options)
-            counts = accepted(asked.target, path, asked)
-        first = counts if first is None else first
-        found[name] = {
-            "stored": dict(written.formats),
-            "mb": round(written.bytes / 1e6, 1),
-            "fallbacks": len(written.fallbacks),
-            "acceptance_length": length(counts),
-            "difference": length(counts) - length(first),
-            "interval": interval(counts, first),
-        }
-        print(name, found[name], file=sys.stderr, flush=True)
+            counts = everywhere(drafter, answers)
+            first = counts if first is None else first
+            found[name] = {
+                "stored": dict(written.formats),
+                "mb": round(written.bytes / 1e6, 1),
+                "fallbacks": len(written.fallbacks),
+                "acceptance_length": length(counts),
+                "difference": length(counts) - length(first),
+                "interval": interval(counts, first),
+            }
+            print(name, found[name], file=sys.stderr, flush=True)
     Console(stderr=True).print(table_of(found))
-    print(json.dumps({"types": found}))
+    print(json.dumps({"places": int(first[:, 1].sum()), "types": found}))
 
 
 def parse() -> argparse.Namespace:
@@ -80,21 +95,58 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def accepted(target: Path, drafter: Path, asked: argparse.Namespace) -> Counts:
-    """Accepted tokens and verified drafts of every prompt."""
-    engine = load(target, drafter, Placement(threads=asked.threads))
-    prompts = [
-        engine.encode_chat([Message("user", text)])
-        for text in first_turns(asked.folder, asked.suites, asked.prompts)
-    ]
-    results = engine.complete(prompts, Sampling(), Limits(max_tokens=asked.tokens))
-    return np.array([[r.timings.draft_n_accepted, r.timings.verify_n] for r in results], float)
+def answered(
+    engine: Engine, asked: argparse.Namespace, taps: tuple[int, ...], folder: Path
+) -> list[Answer]:
+    """The texts with their features."""
+    texts = first_turns(asked.folder, asked.suites, asked.prompts)
+    conversations = [Conversation(str(n), "eval", (text,)) for n, text in enumerate(texts)]
+    settings = AnswerSettings(taps, sampled=0.0, max_tokens=asked.tokens, most_prompt=2048)
+    answer(engine, conversations, folder, settings, lambda _: True)
+    return list(AnswerSet(folder))
+
+
+def everywhere(drafter: BlockDrafter, answers: Sequence[Answer]) -> Counts:
+    """Of every answer, tokens gained by drafts behind all its tokens, and how many drafts."""
+    counts = []
+    for first in range(0, len(answers), TOGETHER):
+        counts += drafted(drafter, answers[first : first + TOGETHER])
+    return np.array(counts, float)
+
+
+def drafted(drafter: BlockDrafter, answers: Sequence[Answer]) -> list[tuple[int, int]]:
+    """The same of a few answers, in common passes."""
+    window = drafter.block - 1
+    texts = [answer.tokens.tolist() for answer in answers]
+    anchors = [int(answer.learned.int().argmax()) for answer in answers]
+    gained, known = [0] * len(texts), [0] * len(texts)
+    made = [max(0, len(text) - window - at) for text, at in zip(texts, anchors, strict=True)]
+    for slot in range(len(texts)):
+        drafter.state.open(slot)
+    for step in range(max(made)):
+        going = [slot for slot in range(len(texts)) if step < made[slot]]
+        ends = {slot: anchors[slot] + step for slot in going}
+        rowsets = [Rowset(s, [0] * (ends[s] - known[s]), known[s], "none") for s in going]
+        rows = Rows.lay_out(rowsets, CPU)
+        features = torch.cat([answers[s].features[known[s] : ends[s]].float() for s in going])
+        drafter.observe(rows, features, {s: ends[s] - known[s] for s in going})
+        known = [ends.get(slot, old) for slot, old in enumerate(known)]
+        requests = [
+            DraftRequest(s, texts[s][: ends[s] + 1], window, Sampling(), Noise(0)) for s in going
+        ]
+        for slot, draft in zip(going, drafter.propose(requests), strict=True):
+            following = texts[slot][ends[slot] + 1 :]
+            right = [a == b for a, b in zip(draft.tokens, following, strict=False)]
+            gained[slot] += sum(np.cumprod(right)) if right else 0
+    for slot in range(len(texts)):
+        drafter.state.close(slot)
+    return list(zip(gained, made, strict=True))
 
 
 def length(counts: Counts) -> float:
-    """Pooled acceptance length."""
-    gained, verified = counts.sum(0)
-    return float(1 + gained / verified)
+    """Over all places."""
+    gained, drafts = counts.sum(0)
+    return float(1 + gained / drafts)
 
 
 def interval(counts: Counts, first: Counts) -> Sequence[float]:

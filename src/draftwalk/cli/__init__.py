@@ -44,13 +44,17 @@ def _group() -> typer.Typer:
     )
 
 
+def _training() -> typer.Typer:
+    stages = _group()
+    for name, function, text in _STAGES:
+        stages.command(name, help=text)(verb(function))
+    return stages
+
+
 app = _group()
 for _function, _help in _VERBS:
     app.command(help=_help)(verb(_function))
-_training = _group()
-for _name, _function, _help in _STAGES:
-    _training.command(_name, help=_help)(verb(_function))
-app.add_typer(_training, name="train", help="Train a drafter for a target, at once or in stages.")
+app.add_typer(_training(), name="train", help="Train a drafter for a target, at once or in stages.")
 
 
 def _show_version(wanted: bool) -> None:

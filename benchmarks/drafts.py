@@ -24,7 +24,7 @@ from draftwalk.draft import DraftRequest
 from draftwalk.engine import Engine, Placement, load
 from draftwalk.prompt.messages import Message
 from draftwalk.rows import Rows, Rowset
-from draftwalk.settings import Limits, Sampling
+from draftwalk.settings import Limits, Sampling, Window
 from draftwalk.state import pass_over
 from draftwalk.verify.noise import Noise
 from prompts import SUITES, first_turns
@@ -43,7 +43,7 @@ def main() -> None:
         engine.encode_chat([Message("user", text)])
         for text in first_turns(asked.folder, asked.suites, asked.prompts)
     ]
-    ours = engine.complete(prompts, Sampling(), Limits(max_tokens=asked.tokens))
+    ours = engine.complete(prompts, Sampling(), Limits(max_tokens=asked.tokens), Window())
     drafted = sum(result.timings.draft_n for result in ours)
     stood = sum(result.timings.draft_n_accepted for result in ours)
     window = engine.drafter.block - 1

@@ -24,7 +24,7 @@ from draftwalk.engine import Engine, Placement, load
 from draftwalk.prompt.messages import Message
 from draftwalk.result import Result
 from draftwalk.rows import Rows, Rowset
-from draftwalk.settings import Limits, Sampling
+from draftwalk.settings import Limits, Sampling, Window
 from draftwalk.state import pass_over
 from draftwalk.verify.noise import Noise
 from prompts import first_turns
@@ -93,7 +93,7 @@ def main() -> None:
         for name, sampling in SAMPLINGS.items():
             for dtype in asked.dtypes:
                 plain = plain_engines[dtype].complete(prompts, sampling, limits)
-                drafted = engines[dtype].complete(prompts, sampling, limits)
+                drafted = engines[dtype].complete(prompts, sampling, limits, Window())
                 differing = [
                     {"prompt": n, **explain(engines, prompts[n], a, b, sampling)}
                     for n, (a, b) in enumerate(zip(plain, drafted, strict=True))

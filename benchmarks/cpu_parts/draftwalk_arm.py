@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from cpu_parts.arm import Logits
+from cpu_parts.timed import timed_passes
 from draftwalk.draft.none import EmptyDrafter
 from draftwalk.engine import Engine, Placement
 from draftwalk.loop import CHUNK
@@ -43,30 +43,6 @@ def operations(back_end: BackEnd, threads: int) -> Operations:
     if resolve_back_end(back_end) == "torch":
         torch.set_num_threads(threads)
     return open_operations(CPU, torch.float32, back_end, threads)
-
-
-@contextmanager
-def _timed(ops: Operations) -> Iterator[list[list[tuple[str, float]]]]:
-    """While it is open, every pass is replayed once more with a clock between its calls."""
-    from draftwalk.ops.native import NativeOperations  # needs the extension
-
-    assert isinstance(ops, NativeOperations), "only recorded passes know their calls"
-    run, found = ops.run, list[list[tuple[str, float]]]()
-
-    def timed(
-        key: tuple[Hashable, ...],
-        rows: Rows,
-        inputs: tuple[Tensor, ...],
-        body: Callable[[Rows, tuple[Tensor, ...]], tuple[Tensor, ...]],
-    ) -> tuple[Tensor, ...]:
-        found.append(ops.times(key, rows, inputs, body))
-        return run(key, rows, inputs, body)
-
-    ops.run = timed  # type: ignore[method-assign]
-    try:
-        yield found
-    finally:
-        del ops.run
 
 
 class DraftwalkArm:
@@ -147,9 +123,9 @@ class DraftwalkArm:
         passes, steps = [], []
         found: list[list[tuple[str, float]]] = []
         for _ in range(count):
-            with _timed(self._target.ops) as timed:
+            with timed_passes(self._target.ops) as timed:
                 self.passes(ids, 1)
-            found += timed
+            found += [one.calls for one in timed]
             passes += self.passes(ids, 1)
             steps.append(self.decode(ids[0], 2) / 2)
         sums: dict[str, list[float]] = {"pass": passes, "step": steps}

@@ -80,7 +80,7 @@ def measure(
         counts[name] = {rows: _warm(arm, _rows(text, plan, rows), plan) for rows in plan.widths}
         arm.decode(text[plan.context], 2)
     for turn in range(plan.rounds):
-        for name in _order(arms, turn):
+        for name in rotated(list(arms), turn):
             tick(name)
             for rows in plan.widths:
                 time.sleep(_SETTLE)
@@ -90,7 +90,7 @@ def measure(
             taken = arms[name].decode(text[plan.context], plan.tokens)
             samples[name].setdefault(DECODE, []).append(taken / plan.tokens)
     for turn in range(plan.prefills if plan.prompt else 0):
-        for name in _order(arms, turn):
+        for name in rotated(list(arms), turn):
             tick(name)
             time.sleep(_SETTLE)
             taken = arms[name].prefill(text[: plan.prompt])
@@ -108,11 +108,10 @@ def _warm(arm: Arm, rows: Sequence[int], plan: Plan) -> int:
     return min(max(2, math.ceil(plan.turn_s / taken)), 20)
 
 
-def _order(arms: Mapping[str, Arm], turn: int) -> list[str]:
+def rotated(names: Sequence[str], turn: int) -> list[str]:
     """Everybody goes first at times."""
-    names = list(arms)
     first = turn % len(names)
-    return names[first:] + names[:first]
+    return [*names[first:], *names[:first]]
 
 
 def median(values: Sequence[float]) -> float:

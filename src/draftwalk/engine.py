@@ -18,6 +18,7 @@ import torch
 
 from draftwalk.defaults import sampling_settings, warn_of_others
 from draftwalk.draft import Drafter
+from draftwalk.draft.block import BlockDrafter
 from draftwalk.draft.load import build_drafter
 from draftwalk.draft.none import EmptyDrafter
 from draftwalk.draft.pairing import check_fingerprint, find_packaged_drafter
@@ -105,7 +106,8 @@ class Engine:
         self.drafter = drafter
         self.drafter_path = drafter_path
         self.placement = placement
-        self.loop = Loop(target, drafter, placement.context, chunk=placement.chunk)
+        calibration = drafter.config.calibration if isinstance(drafter, BlockDrafter) else None
+        self.loop = Loop(target, drafter, placement.context, placement.chunk, calibration)
 
     def plain(self) -> Engine:
         """The same target, sharing its weights, without a drafter."""
@@ -174,7 +176,7 @@ class Engine:
             prompt: token ids.
             sampling: without a seed, one is drawn.
             limits: where the answer ends.
-            window: how much of a draft is verified.
+            window: how much of a draft is verified; by default what makes the text fastest.
             after: an ended sequence whose slot and common prefix are taken over.
 
         Raises:
@@ -190,7 +192,7 @@ class Engine:
             tuple(index(token) for token in prompt),
             sampling,
             limits,
-            window or Window(),
+            window or Window(auto=True),
             words.stop_ids,
             TextStream(words.token_bytes, limits.stop, words.strips_leading_space),
         )
@@ -248,7 +250,7 @@ class Engine:
             prompts: token ids of each.
             sampling: the same for all; without a seed, each draws its own.
             limits: where the answers end.
-            window: how much of a draft is verified.
+            window: how much of a draft is verified; by default what makes the texts fastest.
             parallel: prompts to answer at a time, in the same passes.
         """
         if parallel < 1:

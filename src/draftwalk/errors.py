@@ -36,3 +36,9 @@ class NumericalError(UserError):
 
 class RollbackError(Exception):
     """A state was asked to go back to where it cannot; raised, never silently ignored."""
+
+
+def in_words(error: BaseException) -> str:
+    """What went wrong in the system's words, without its number: "No such file or directory"."""
+    words = error.strerror if isinstance(error, OSError) else None
+    return words or str(error) or type(error).__name__

@@ -13,15 +13,18 @@ from threading import RLock
 from typing import Generic
 
 from draftwalk.draft import Draft, Drafter, DraftRequest
+from draftwalk.draft.backlog import Backlog
 from draftwalk.errors import UserError
 from draftwalk.rows import Rows, Rowset
 from draftwalk.sequence import Request, Sequence
 from draftwalk.state import pass_over
 from draftwalk.step import Step, StepTimes
 from draftwalk.target import StateT, Target
+from draftwalk.target.measure import measure_passes
 from draftwalk.verify.logits import Logits
 from draftwalk.verify.verdict import Verdict, coupled, rejection
 from draftwalk.verify.window import verified
+from draftwalk.window import Calibration, Certain, Offer, Spent, Windows
 
 CHUNK = 512  # prompt rows in one pass
 
@@ -98,7 +101,7 @@ class _Work:
             return 0
         return self.pending - 1 + len(gain.tokens) if self.complete else self.pending
 
-    def report(self, gain: _Gain, times: StepTimes) -> None:
+    def report(self, gain: _Gain, asked: int, times: StepTimes) -> None:
         """Adds what the step did to the sequence's steps."""
         step = Step(
             prompt_rows=self.prompt_rows,
@@ -108,6 +111,8 @@ class _Work:
             text=self.sequence.take_text(),
             finish_reason=self.sequence.finish_reason,
             times=times,
+            asked=asked,
+            confidence=self.draft.confidence,
         )
         self.sequence.steps.append(step)
 
@@ -120,16 +125,24 @@ class Loop(Generic[StateT]):
         drafter: proposes tokens; the empty one for plain decoding.
         context: most tokens of a sequence; at most the target's.
         chunk: prompt rows in one pass.
+        calibration: how the drafter's confidence and acceptance belong together, if it says so.
     """
 
     def __init__(
-        self, target: Target[StateT], drafter: Drafter, context: int, chunk: int = CHUNK
+        self,
+        target: Target[StateT],
+        drafter: Drafter,
+        context: int,
+        chunk: int = CHUNK,
+        calibration: Calibration | None = None,
     ) -> None:
         assert chunk > 0, "a pass reads some of the prompt"
         self.target = target
         self.drafter = drafter
         self.context = min(context, target.context)
         self.state = target.new_state()
+        self.windows = Windows(calibration or Calibration.usual(drafter.block - 1))
+        self.backlog = Backlog(drafter)
         self._chunk = chunk
         self._sequences: list[Sequence] = []
         self._slots: set[int] = set()
@@ -171,7 +184,8 @@ class Loop(Generic[StateT]):
             if sequence in self._sequences:
                 self._sequences.remove(sequence)
             self.state.close(sequence.slot)
-            self.drafter.state.close(sequence.slot)
+            self.backlog.close(sequence.slot)
+            self.windows.end(sequence.slot)
             self._slots.remove(sequence.slot)
 
     @property
@@ -190,6 +204,7 @@ class Loop(Generic[StateT]):
                 self._step()
 
     def _step(self) -> None:
+        self._measure()
         now = self.target.ops.now
         times = [now()]
         work = self._plan(self._draft())
@@ -209,7 +224,8 @@ class Loop(Generic[StateT]):
             for part in work:
                 part.sequence.processed += kept[part.sequence.slot]
             times.append(now())
-            self.drafter.observe(rows, out.features, kept)
+            self.backlog.observe(rows, out.features, kept, self.windows.idle(kept))
+            self._learn(work, verdicts)
         except BaseException:
             if grown:
                 for part in work:
@@ -219,10 +235,13 @@ class Loop(Generic[StateT]):
             self._sequences = [s for s in self._sequences if s.finish_reason is None]
         times.append(now())
         spent = StepTimes(*(after - before for before, after in pairwise(times)))
+        self.windows.spent(_spent(rows, work, spent))
         for part, gain in zip(work, gains, strict=True):
-            part.report(gain, spent)
+            part.report(gain, self.windows.asked(part.sequence.slot), spent)
 
     def _start(self, sequence: Sequence) -> Sequence:
+        request = sequence.request
+        self.windows.begin(sequence.slot, request.window, request.sampling)
         if sequence.finish_reason is None:
             self._sequences.append(sequence)
         return sequence
@@ -232,7 +251,7 @@ class Loop(Generic[StateT]):
 
         A drafter that stopped at the end of its context goes no further back than it has to.
         """
-        drafted = self.drafter.state
+        drafted = self.backlog
         while True:
             reached = self.state.reachable(slot, length)
             within = min(reached, self.drafter.context)
@@ -245,20 +264,45 @@ class Loop(Generic[StateT]):
         drafted.truncate(slot, min(length, drafted.length(slot)))
         return length
 
+    def _measure(self) -> None:
+        """Looks what passes cost, once, if windows depend on it; the texts know nothing of it."""
+        if self.windows.wants_measures:
+            first, second, *_ = (n for n in range(len(self._slots) + 2) if n not in self._slots)
+            block, taps = self.drafter.block, self.drafter.taps
+            found = measure_passes(self.target, self.state, taps, (first, second), block)
+            self.windows.measured(found)
+
     def _draft(self) -> dict[int, Draft]:
-        """Drafts by slot, for the sequences whose prompt is read and that have room for one."""
-        wanting = [
-            DraftRequest(s.slot, s.tokens, limit, s.request.sampling, s.noise)
+        """What is to be verified of drafts, by slot, for the sequences that draft in this step."""
+        asking = [
+            (s, limit)
             for s in self._sequences
-            if (limit := self._room(s)) > 0
+            if (limit := self.windows.limit(s.slot, self._room(s))) > 0
         ]
-        if not wanting:
+        if not asking:
             return {}
-        drafts = self.drafter.propose(wanting)
-        return {request.sequence: draft for request, draft in zip(wanting, drafts, strict=True)}
+        self.backlog.catch_up(s.slot for s, _ in asking)
+        drafts = self.drafter.propose(
+            [
+                DraftRequest(s.slot, s.tokens, limit, s.request.sampling, s.noise)
+                for s, limit in asking
+            ]
+        )
+        usable = [
+            self._usable(draft, s, limit) for draft, (s, limit) in zip(drafts, asking, strict=True)
+        ]
+        offers = [
+            Offer(s.slot, draft.confidence, s.processed, s.request.window.n_min)
+            for draft, (s, _) in zip(usable, asking, strict=True)
+        ]
+        windows = self.windows.choose(offers, self._certain())
+        return {
+            offer.slot: draft if window == len(draft.tokens) else draft.cut(window)
+            for offer, draft, window in zip(offers, usable, windows, strict=True)
+        }
 
     def _room(self, s: Sequence) -> int:
-        """Most tokens to draft for a sequence."""
+        """Most tokens to draft for a sequence: none before its prompt is read."""
         block = self.drafter.block
         prompt_read = s.processed >= len(s.request.prompt)
         if not prompt_read or s.processed + block > self.drafter.context:
@@ -266,8 +310,14 @@ class Loop(Generic[StateT]):
         wanted = s.request.window.n_max
         return min(block - 1 if wanted is None else wanted, block - 1, s.remaining - 1)
 
+    def _certain(self) -> Certain:
+        """What will be in the pass besides drafts."""
+        anchors = [s.processed for s in self._sequences if s.pending == 1]
+        reading = sum(s.pending for s in self._sequences if s.pending > 1)
+        return Certain(len(anchors) + min(reading, self._chunk), len(anchors), sum(anchors))
+
     def _plan(self, drafts: dict[int, Draft]) -> list[_Work]:
-        """Cuts drafts to what is verified and prompts to this pass's share of rows."""
+        """Adds drafts to their anchors, and cuts prompts to this pass's share of rows."""
         work = []
         budget = self._chunk
         for s in self._sequences:
@@ -277,25 +327,30 @@ class Loop(Generic[StateT]):
                 if share:
                     work.append(_Work.of(s, share, Draft()))
                 continue
-            work.append(
-                _Work.of(s, 1, self._cut(drafts[s.slot], s) if s.slot in drafts else Draft())
-            )
+            work.append(_Work.of(s, 1, drafts.get(s.slot, Draft())))
         return work
 
-    def _cut(self, draft: Draft, s: Sequence) -> Draft:
-        """The part of a draft that is verified.
+    def _usable(self, draft: Draft, s: Sequence, limit: int) -> Draft:
+        """The part of a draft that may be verified.
 
         It ends before an id that is no token, since the target cannot read it. Under the rejection
         rule such an id is still judged, and rejected: its q stays, one longer than the tokens.
         """
         known, rule = self.target.vocabulary, s.request.sampling.rule
-        limit = min(len(draft.tokens), self._room(s))
+        limit = min(len(draft.tokens), limit)
         size = next((n for n in range(limit) if not 0 <= draft.tokens[n] < known), limit)
         length = verified(draft.confidence[:size], s.request.window, rule)
         cut = draft.cut(length)
         if rule == "rejection" and length == size < limit:
             return replace(cut, q=draft.q[: size + 1])
         return cut
+
+    def _learn(self, work: list[_Work], verdicts: list[Verdict | None]) -> None:
+        """Tells later windows what became of drafts."""
+        for part, verdict in zip(work, verdicts, strict=True):
+            if verdict is not None:
+                judged = verdict.fault is None
+                self.windows.learn(part.sequence.slot, verdict.accepted, judged)
 
 
 def _judge(work: list[_Work], logits: Logits) -> list[Verdict | None]:
@@ -307,3 +362,16 @@ def _judge(work: list[_Work], logits: Logits) -> list[Verdict | None]:
         verdicts.append(part.judge(logits.part(first, first + rows)) if rows else None)
         first += rows
     return verdicts
+
+
+def _spent(rows: Rows, work: list[_Work], times: StepTimes) -> Spent:
+    """What a step was and took, as windows are chosen by it."""
+    return Spent(
+        slots=tuple(part.sequence.slot for part in work),
+        rows=rows.size,
+        places=sum(span.size * span.context for span in rows.spans),
+        reading=any(part.prompt_rows for part in work),
+        draft=times.draft + times.observe,
+        verify=times.verify,
+        rest=times.choose + times.commit,
+    )

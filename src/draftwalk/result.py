@@ -22,6 +22,8 @@ class Timings:
         draft_n: drafted tokens that were verified.
         draft_n_accepted: of these, the ones that were kept.
         verify_n: steps in which a draft was verified.
+        draft_steps_n: steps that drafted, whatever of it was verified.
+        off_n: steps after the prompt that did not.
     """
 
     prompt_n: int
@@ -31,6 +33,8 @@ class Timings:
     draft_n: int
     draft_n_accepted: int
     verify_n: int
+    draft_steps_n: int = 0
+    off_n: int = 0
 
     @staticmethod
     def of(steps: Many[Step]) -> Timings:
@@ -45,6 +49,8 @@ class Timings:
             draft_n=sum(len(step.draft) for step in steps),
             draft_n_accepted=sum(step.accepted for step in steps),
             verify_n=sum(bool(step.draft) for step in steps),
+            draft_steps_n=sum(bool(step.asked) for step in steps),
+            off_n=sum(not step.asked for step in decoding),
         )
 
     @property

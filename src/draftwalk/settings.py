@@ -131,11 +131,14 @@ class Window:
         n_max: at most this many; None is all the drafter's block has, 0 is plain decoding.
         n_min: a draft that is shorter in the end is not verified at all.
         p_min: the draft ends where the drafter's confidence in its token is lower than this.
+        auto: of what the others leave, verify as many as make the text fastest. Which they are
+            depends on the machine and its load; no text does.
     """
 
     n_max: int | None = None
     n_min: int = 0
     p_min: float = 0.0
+    auto: bool = False
 
     def __post_init__(self) -> None:
         if self.n_max is not None:

@@ -38,12 +38,14 @@ class Step:
 
     Attributes:
         prompt_rows: rows of its prompt that were read.
-        draft: the drafted tokens that were verified.
+        draft: the drafted tokens that were verified: the window's part of what was drafted.
         accepted: how many of them the text kept.
         tokens: what the text gained: the kept drafts and, unless cut before it, the next token.
         text: what became certain of the text.
         finish_reason: set by the step that ended the text.
         times: of the whole step; sequences of one pass share the object.
+        asked: how many tokens the drafter was asked for; 0 where it was not.
+        confidence: the drafter's, in each verified token.
     """
 
     prompt_rows: int
@@ -53,3 +55,5 @@ class Step:
     text: str
     finish_reason: FinishReason | None
     times: StepTimes
+    asked: int = 0
+    confidence: tuple[float, ...] = ()

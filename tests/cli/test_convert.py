@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,10 +33,10 @@ def test_a_converted_drafter_drafts_the_same(files: Path, tmp_path: Path) -> Non
     found = []
     for drafter in (files / "d2", tmp_path / "d.gguf", tmp_path / "s"):
         arguments = ("-m", files / "t.gguf", "-md", drafter, "Hello", "-n", "24", "--json", "--raw")
-        outcome = call("run", *arguments, "--backend", "torch")
+        outcome = call("run", *arguments, "--backend", "torch", "--draft-max", "5")
         assert outcome.code == 0, outcome.err
-        answer = outcome.json
-        found.append((answer["text"], answer["timings"]["draft_n_accepted"]))
+        steps: list[Any] = outcome.json["steps"]  # type: ignore[assignment]
+        found.append([(step["draft"], step["tokens"]) for step in steps])
     assert found[0] == found[1] == found[2]
 
 
@@ -82,12 +84,45 @@ def test_quantising_tells_its_fallbacks(files: Path, tmp_path: Path) -> None:
     arguments = ("--no-tokenizer", "--tensor", r"blk\.0\.attn_k=q8_0")
     outcome = call("quantize", files / "d2", tmp_path / "x.gguf", "Q4_K_M", *arguments)
     assert outcome.code == 0
-    assert "blk.0.attn_q.weight: rows of 48 do not fit Q4_K, so it is F16\n" in outcome.out
-    assert "blk.0.attn_k.weight: rows of 48 do not fit Q8_0, so it is F16\n" in outcome.out
+    *lines, written = outcome.out.splitlines()
     tensors = GgufFile(tmp_path / "x.gguf").tensors
+    assert lines[0] == "16 tensors are F16 in place of Q4_K: 256 does not divide rows of 6, 40, 48"
+    assert "1 tensor is F16 in place of Q8_0: 32 does not divide rows of 48" in lines
+    assert "--json names" in outcome.err
     assert tensors["blk.0.attn_norm.weight"].format.NAME == "F32"
-    assert (
-        f"({len([one for one in tensors.values() if one.format.NAME == 'F16'])} F16" in outcome.out
+    halves = sum(one.format.NAME == "F16" for one in tensors.values())
+    assert f"({halves} F16" in written
+
+
+def test_as_json_every_fallback_is_named(files: Path, tmp_path: Path) -> None:
+    arguments = ("Q4_K_M", "--no-tokenizer", "--tensor", r"blk\.0\.attn_k=q8_0", "--json")
+    outcome = call("quantize", files / "d2", tmp_path / "x.gguf", *arguments)
+    assert (outcome.code, outcome.err) == (0, "")
+    told = outcome.json
+    tensors = GgufFile(tmp_path / "x.gguf").tensors
+    found = {one["tensor"]: one for one in told.pop("fallbacks")}  # type: ignore[attr-defined]
+    assert found["blk.0.attn_k.weight"] == {
+        "tensor": "blk.0.attn_k.weight",
+        "width": 48,
+        "wanted": "Q8_0",
+        "stored": "F16",
+    }
+    for name, one in found.items():
+        assert one["stored"] == tensors[name].format.NAME
+    assert told == {
+        "path": str(tmp_path / "x.gguf"),
+        "what": "DFlash2 drafter",
+        "container": "gguf",
+        "bytes": sum(raw.bytes for raw in tensors.values()),
+        "formats": dict(Counter(raw.format.NAME for raw in tensors.values()).most_common()),
+        "notes": [],
+    }
+
+
+@pytest.mark.parametrize("verb", ["convert", "quantize", "info"])
+def test_help_says_where_models_may_come_from(verb: str) -> None:
+    assert "owner/name[:quant] of the Hugging Face hub" in " ".join(
+        call(verb, "--help").out.split()
     )
 
 

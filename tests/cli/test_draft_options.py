@@ -47,3 +47,14 @@ def test_kv_types(files: Path) -> None:
     code, _, err = run(files, "--draft-kv-type", "q8")
     assert code == 1
     assert "multiple of 32 values" in err
+
+
+def test_kv_types_of_the_other_back_end(files: Path) -> None:
+    """Refused, by `info` too, rather than passed over."""
+    torch = ("--backend", "torch")
+    assert run(files, "--draft-kv-type", "f16", *torch)[0] == 0
+    for option in ("--draft-kv-type", "--kv-type"):
+        assert run(files, option, "q8", *torch)[0] == 1
+        told = call("info", files / "t.gguf", files / "d2", option, "q8", *torch)
+        assert told.code == 1
+        assert "K/V in q8 are the native back end's" in told.err

@@ -74,6 +74,16 @@ def test_models_of_the_hub_answer(hub: StubHub, plain: str, arguments: tuple[str
     assert drafted == ("none" not in arguments)
 
 
+def test_target_and_drafter_mistaken_for_each_other(files: Path) -> None:
+    for drafter in ("d1", "d2"):
+        outcome = call("run", "-m", files / drafter, "hi")
+        assert outcome.code == 1
+        assert outcome.err.startswith(f"error: {drafter} is a drafter, which cannot answer by its")
+    outcome = call("run", "-m", files / "t.gguf", "-md", files / "t.gguf", "hi")
+    assert outcome.code == 1
+    assert outcome.err.startswith("error: t.gguf is no DFlash drafter")
+
+
 def used(outcome: Outcome) -> tuple[str, str]:
     assert outcome.code == 0, outcome.err
     told = outcome.json

@@ -1,14 +1,18 @@
+import json
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 from torch import Tensor
 
 from draftwalk.cli import back_end_facts
+from draftwalk.draft.export import calibrated
 from draftwalk.draft.pairing import packaged_drafters
 from draftwalk.models import open_model
 from draftwalk.ops import choice
 from draftwalk.target.load import build_target
 from draftwalk.weights import RawTensor
+from draftwalk.window import Calibration
 from support.command_line import call
 from support.models import FIXTURES
 from support.talking_model import VOCABULARY, write_target
@@ -32,6 +36,18 @@ def test_a_target_is_explained(files: Path) -> None:
     assert facts["memory"]["tokens"] == 512
     pages = 8  # of 64 places
     assert facts["memory"]["kv_bytes"] == 2 * 3 * pages * 64 * 2 * 12 * 4
+
+
+def test_a_calibration_is_told(files: Path, tmp_path: Path) -> None:
+    (facts,) = call("info", files / "d2", "--json").json["files"]
+    assert facts["window"] == "not calibrated, learned while it runs"
+    folder = copytree(files / "d2", tmp_path / "d2")
+    config = json.loads((folder / "config.json").read_text())
+    known = Calibration((0.5,) * 5, (0.75,) * 5, -0.25, 1234)
+    (folder / "config.json").write_text(json.dumps(calibrated(config, known)))
+    (facts,) = call("info", folder, "--json").json["files"]
+    expected = {"outcomes": 1234, "first_bias": 0.5, "first_slope": 0.75, "heat": -0.25}
+    assert facts["window"] == expected
 
 
 def test_memory_follows_dtype_and_context(files: Path) -> None:
@@ -101,7 +117,7 @@ def test_a_pair_that_fits(files: Path) -> None:
         pairing = outcome.json["pairing"]
         assert pairing["fits"] is True
         assert pairing["vocabulary"] == f"{VOCABULARY} in both"
-        assert pairing["trained_on_this_embedding"] == "the drafter does not say"
+        assert pairing["trained_on_this_embedding"] == "unknown, the drafter does not say"
 
 
 @pytest.mark.parametrize(
@@ -196,6 +212,24 @@ def test_k_and_v_that_have_no_8_bit_form_are_refused(files: Path) -> None:
     outcome = call("info", files / "t.gguf", "--kv-type", "q8")
     assert outcome.code == 1
     assert "multiple of 32" in outcome.err
+
+
+def test_a_list_of_tokens_counts(files: Path, tmp_path: Path) -> None:
+    ids = tmp_path / "ids.txt"
+    ids.write_text("\n".join(map(str, range(3, 23))))
+    for file in ("d1", "d2"):
+        outcome = call("info", files / file, files / "t.gguf", "--draft-vocabulary", ids, "--json")
+        assert (outcome.code, outcome.err) == (0, "")
+        assert outcome.json["files"][0]["draft_vocabulary"] == 20
+        whole = call("info", files / file, "--json").json
+        assert "draft_vocabulary" not in whole["files"][0]
+    alone = call("info", files / "t.gguf", "--draft-vocabulary", ids)
+    assert alone.code == 1
+    assert "ids.txt is for a drafter, but there is none" in alone.err
+    ids.write_text("100000")
+    other = call("info", files / "d1", "--draft-vocabulary", ids)
+    assert other.code == 1
+    assert other.err.startswith("error: the draft vocabulary names token 100000, the target has ")
 
 
 def test_no_file_is_a_usage_error() -> None:

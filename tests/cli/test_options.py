@@ -57,7 +57,7 @@ def test_defaults_ask_for_nothing() -> None:
     assert got["models"] == ModelOptions()
     assert got["asked"] == {}
     assert got["limits"] == Limits()
-    assert got["window"] == Window()
+    assert got["window"] == Window(auto=True)
     assert got["place"] == PlaceOptions()
     assert got["system"] is None
     assert got["template"] == {}
@@ -105,6 +105,40 @@ def test_the_window_has_llama_cpps_names(prefix: str) -> None:
         *(f"{prefix}{name['p-min']}", "0.25"),
     )
     assert got["window"] == Window(5, 2, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "window"),
+    [
+        (["--window", "auto"], Window(auto=True)),
+        (["--window", "3"], Window(3)),
+        (["--window=0"], Window(0)),
+        (["--spec-draft-n-max", "3"], Window(3)),
+        (["--window", "auto", "--draft-max", "3"], Window(3, auto=True)),
+        (["--draft-p-min", "0.5"], Window(p_min=0.5, auto=True)),
+        (["--window", "5", "--draft-min", "2"], Window(5, 2)),
+    ],
+)
+def test_the_window_is_chosen_or_fixed(arguments: list[str], window: Window) -> None:
+    assert parse(*arguments)["window"] == window
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--window", "all"],
+        ["--window", "-1"],
+        ["--window", "1.5"],
+        ["--window", ""],
+        ["--window", "9999999999"],
+        ["--window", "3", "--spec-draft-n-max", "3"],
+    ],
+)
+def test_a_window_that_is_none_is_a_usage_error(arguments: list[str]) -> None:
+    def probe(*, window: WindowOptions) -> None:
+        window.window()
+
+    assert run_verb(probe, *arguments) == 2
 
 
 def test_sampling_is_passed_on_by_name() -> None:

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from support.command_line import EXACT, call
+from support.talking_model import write_target
 
 DRAFTERS = ("none", "d1", "d2")
+WHOLE = ("--window", "5")  # of a block of 6; what auto verifies is nobody's to foresee
 
 
 def run(files: Path, *arguments: str | Path, model: str = "t.gguf", draft: str = "d2"):
@@ -22,19 +24,21 @@ def found(files: Path, *arguments: str | Path, draft: str = "d2") -> dict[str, o
 
 
 def test_text_on_stdout_statistics_on_stderr(files: Path) -> None:
-    shown = run(files, "hello", "-n", "20")
+    shown = run(files, "hello", "-n", "20", *WHOLE)
     assert shown.code == 0
     assert len(shown.out) == 21
     assert shown.out.endswith("\n")
     for word in ("prompt ", "answer ", "acceptance length", "acceptance rate", "drafting"):
         assert word in shown.err
+    assert "window   5.00 tokens of a draft" in shown.err or "window   4." in shown.err
     quiet = run(files, "hello", "-n", "20", "--quiet")
     assert (quiet.out, quiet.err) == (shown.out, "")
 
 
 @pytest.mark.parametrize("settings", [(), ("--temp", "1", "--seed", "3")], ids=["greedy", "seeded"])
 def test_the_text_does_not_depend_on_the_drafter(files: Path, settings: tuple[str, ...]) -> None:
-    answers = [found(files, "hello", "-n", "24", *settings, draft=draft) for draft in DRAFTERS]
+    asked = ("hello", "-n", "24", *WHOLE, *settings)
+    answers = [found(files, *asked, draft=draft) for draft in DRAFTERS]
     assert len(answers[0]["tokens"]) == 24
     for answer in answers[1:]:
         for key in ("text", "tokens", "finish_reason", "usage", "seed"):
@@ -44,7 +48,7 @@ def test_the_text_does_not_depend_on_the_drafter(files: Path, settings: tuple[st
 
 
 def test_json_has_llama_cpps_names(files: Path) -> None:
-    answer = found(files, "hello", "-n", "12", "--temp", "0.8")
+    answer = found(files, "hello", "-n", "12", "--temp", "0.8", *WHOLE)
     assert answer["finish_reason"] == "length"
     assert answer["usage"] == {"prompt_tokens": 24, "completion_tokens": 12, "total_tokens": 36}
     assert isinstance(answer["seed"], int)
@@ -75,9 +79,24 @@ def test_plain_decoding_has_no_draft_counts(files: Path) -> None:
         assert (step["draft"], step["accepted"]) == ([], 0)
 
 
-def test_a_window_of_nothing_is_plain_decoding(files: Path) -> None:
-    answer = found(files, "hello", "-n", "4", "--draft-max", "0")
-    assert "draft_n" not in answer["timings"]
+@pytest.mark.parametrize("flag", ["--draft-max", "--window"])
+def test_a_window_of_nothing_is_plain_decoding(files: Path, flag: str) -> None:
+    answer = found(files, "hello", "-n", "4", flag, "0")
+    assert not {"draft_n", "window_mean", "draft_off"} & answer["timings"].keys()
+    assert not any(step["asked"] for step in answer["steps"])
+
+
+def test_what_auto_did_is_told(files: Path) -> None:
+    answer = found(files, "hello", "-n", "40")
+    timings = answer["timings"]
+    decoding = [step for step in answer["steps"] if not step["prompt_rows"]]
+    drafted = [step for step in decoding if step["asked"]]
+    verified = sum(len(step["draft"]) for step in drafted)
+    assert timings["window_mean"] == pytest.approx(verified / len(drafted))
+    assert timings["draft_off"] == pytest.approx(1 - len(drafted) / len(decoding))
+    assert answer["tokens"] == found(files, "hello", "-n", "40", draft="none")["tokens"]
+    told = run(files, "hello", "-n", "40").err
+    assert re.search(r"window   [\d.]+ tokens of a draft .* nothing drafted in \d+% of steps", told)
 
 
 def test_a_window_above_the_block_is_clamped_with_a_warning(files: Path) -> None:
@@ -291,8 +310,8 @@ def test_a_missing_file_of_prompts_is_named(files: Path) -> None:
 
 
 def test_drafts_are_shown_readably_without_colour(files: Path) -> None:
-    answer = found(files, "hello", "-n", "30")
-    outcome = run(files, "hello", "-n", "30", "--show-draft")
+    answer = found(files, "hello", "-n", "30", *WHOLE)
+    outcome = run(files, "hello", "-n", "30", *WHOLE, "--show-draft")
     assert outcome.err.startswith("[accepted draft] {-dropped draft-} own token\n")
     shown = iter_marks(outcome.out.removesuffix("\n"), answer)
     assert shown == answer["text"]
@@ -334,6 +353,14 @@ def test_compare_tells_both_sides(files: Path) -> None:
     assert run(files, "hello", "-n", "16", "--compare").out.startswith(f"{text}\n")
 
 
+def test_without_a_drafter_there_is_nothing_to_compare(tmp_path: Path) -> None:
+    """No packaged drafter was trained for this target, which only its file tells."""
+    target = write_target(tmp_path / "t.gguf")
+    outcome = call("run", "-m", target, "hello", "-n", "4", "--compare")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "error: nothing is drafted, so there is nothing to compare" in outcome.err
+
+
 @pytest.mark.parametrize(
     "arguments", [("-m", "x" * 5000), ("-m", "x" * 200), ("-m", "/dev/null/x")]
 )
@@ -350,3 +377,15 @@ def test_the_home_of_nobody_has_no_cache() -> None:
     outcome = call("run", "--offline", "--cache-dir", "~nosuchuser/x", "hi")
     assert outcome.code == 1
     assert outcome.err.startswith("error: ~nosuchuser/x cannot be found: ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("-md", "none", "--compare"), ("--draft-max", "0", "--compare"), ("--json", "--compare")],
+)
+def test_what_cannot_be_compared_is_told_before_anything_is_loaded(
+    arguments: tuple[str, ...],
+) -> None:
+    outcome = call("run", "-m", "no such file", "hello", *arguments)
+    assert outcome.code == 2
+    assert "compare" in outcome.err

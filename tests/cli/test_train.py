@@ -37,10 +37,13 @@ def test_the_stages_one_by_one(model: Path, tmp_path: Path) -> None:
         "train", "fit", *target, "--answers", tmp_path / "data", "--held-out", tmp_path / "held",
         "-o", tmp_path / "run", "--batch", "4", "--updates",
     )  # fmt: skip
-    done = call(*fit, "6", "--taps", "0,2", *SMALL)
+    done = call(*fit, "6", "--taps", "0,2", "--draft-vocabulary", "40", *SMALL)
     assert done.code == 0, done.err
     assert "acceptance length" in done.out
     assert done.out.splitlines()[-1] == str(tmp_path / "run" / "drafter.gguf")
+    listed = read_config(open_model(tmp_path / "run" / "drafter.gguf")).listed
+    assert listed is not None
+    assert len(listed) == 40
     done = call(*fit, "4")  # goes on, with the shape it has
     assert done.code == 0, done.err
     runs = json.loads((tmp_path / "run" / "run.json").read_text())

@@ -10,10 +10,12 @@ import pytest
 
 from draftwalk.convert import Options, Report, convert, mix_of
 from draftwalk.convert.same import differences
+from draftwalk.draft.export import calibrated
 from draftwalk.draft.load import read_config
 from draftwalk.errors import CheckpointError
 from draftwalk.models import open_model
-from draftwalk.weights import SafetensorsFolder
+from draftwalk.weights import GgufFile, SafetensorsFolder
+from draftwalk.window import Calibration
 from support.drafter_folders import random_drafter_folder, target_of
 from support.models import FIXTURES, MadeCheckpoint
 
@@ -147,3 +149,76 @@ def test_a_file_without_provenance_says_the_same(seed: int, tmp_path: Path) -> N
         if name in opened.tensors and not turned:
             assert np.array_equal(raw.unpack(), opened.tensors[name].unpack()), name
             assert raw.format is opened.tensors[name].format, name
+
+
+@pytest.mark.parametrize("name", ["dflash-plain", "dflash2-plain"])
+def test_a_new_config_has_what_other_engines_look_for(name: str, tmp_path: Path) -> None:
+    """From a file of llama.cpp's converter: vLLM and SGLang tell a drafter by these keys."""
+    file = open_model(FIXTURES / "llama_cpp_converted" / f"{name}.gguf")
+    folder = open_model(FIXTURES / "drafters" / name)
+    width, vocabulary = (folder.config[key] for key in ("hidden_size", "vocab_size"))
+    target = target_of(width, vocabulary, folder.config["num_target_layers"])  # type: ignore[arg-type]
+    convert(file, tmp_path / "x", "hf", plain(target))
+    config = json.loads((tmp_path / "x" / "config.json").read_text())
+    selecting = name.startswith("dflash2")
+    assert config["architectures"] == ["DFlash2DraftModel" if selecting else "DFlashDraftModel"]
+    assert config["model_type"] == "qwen3"
+    assert config["is_causal"] in (True, False)  # engines disagree about its absence
+    assert set(config["layer_types"]) == {"full_attention"}
+    assert (config["use_sliding_window"], config["sliding_window"]) == (False, None)
+    expected = read_config(folder)
+    own = config["dflash_config"]
+    assert own["target_layer_ids"] == list(expected.taps)
+    assert (own["block_size"], own["mask_token_id"]) == (expected.block, expected.mask)
+    keys = {"conv_kernel_size", "conv_group_size", "selector_rank", "selector_top_k"}
+    assert keys & own.keys() == (keys if selecting else set())
+    names = SafetensorsFolder(tmp_path / "x").tensors.keys()
+    assert names == folder.tensors.keys()  # the codebooks without .weight
+    assert all(not one.startswith("model.") for one in names)
+
+
+def known(positions: int, labels: int = 321) -> Calibration:
+    """Numbers that 32 bits hold."""
+    bias = tuple(0.25 * n - 1.0 for n in range(positions))
+    return Calibration(bias, (0.5,) * positions, -0.75, labels)
+
+
+def calibrate(folder: Path, labels: int = 321) -> Calibration:
+    """Writes a calibration into a folder's config.json."""
+    config = json.loads((folder / "config.json").read_text())
+    found = known(read_config(open_model(folder)).block - 1, labels)
+    (folder / "config.json").write_text(json.dumps(calibrated(config, found)))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 9))
+@pytest.mark.parametrize("way", [through_gguf, through_speculators])
+def test_a_calibration_survives(way, seed: int, tmp_path: Path) -> None:
+    source = random_drafter_folder(seed).write(tmp_path / "source")
+    wanted = calibrate(source)
+    way(source, tmp_path)
+    assert_same_folder(tmp_path / "back", source)
+    assert read_config(open_model(tmp_path / "back")).calibration == wanted
+    between = tmp_path / ("x.gguf" if way is through_gguf else "between")
+    assert read_config(open_model(between)).calibration == wanted
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 20))
+def test_a_calibration_made_later_goes_into_the_config_of_the_source(
+    seed: int, tmp_path: Path
+) -> None:
+    """A folder was converted, measured, and is converted back."""
+    source = random_drafter_folder(seed).write(tmp_path / "source")
+    target = target_of(width_of(source))
+    convert(open_model(source), tmp_path / "between", "speculators", plain(target))
+    wanted = calibrate(tmp_path / "between")
+    convert(open_model(tmp_path / "between"), tmp_path / "x.gguf", "gguf", plain())
+    assert GgufFile(tmp_path / "x.gguf").metadata["draftwalk.window.labels"] == 321
+    convert(open_model(tmp_path / "x.gguf"), tmp_path / "back", "hf", plain())
+    back = json.loads((tmp_path / "back" / "config.json").read_text())
+    own = back.pop("draftwalk")
+    assert own.pop("window")["labels"] == 321
+    told = json.loads((source / "config.json").read_text())
+    assert own == told.pop("draftwalk", {})
+    assert back == told, "all else is the source's"
+    assert read_config(open_model(tmp_path / "back")).calibration == wanted

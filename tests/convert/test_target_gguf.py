@@ -114,14 +114,32 @@ def test_incomplete_folders_are_refused(tmp_path: Path) -> None:
     tensors = load_file(folder / "model.safetensors")
     del tensors["model.layers.1.mlp.up_proj.weight"]
     save_file(tensors, folder / "model.safetensors")
-    with pytest.raises(CheckpointError, match=r"not every layer has a mlp\.up_proj\.weight"):
+    with pytest.raises(CheckpointError, match=r"layers\.1\.mlp\.up_proj\.weight is missing"):
         convert(folder, tmp_path / "refused.gguf", MIXES["F32"])
     tensors["model.visual.weight"] = torch.zeros(2, 2)
     same = tensors["model.layers.0.mlp.up_proj.weight"]
     tensors["model.layers.1.mlp.up_proj.weight"] = same.clone()
     save_file(tensors, folder / "model.safetensors")
-    with pytest.raises(CheckpointError, match=r"tensor model\.visual\.weight not used"):
+    with pytest.raises(CheckpointError, match=r"model\.visual\.weight not used"):
         convert(folder, tmp_path / "refused.gguf", MIXES["F32"])
+    del tensors["model.visual.weight"], tensors["model.norm.weight"]
+    save_file(tensors, folder / "model.safetensors")
+    with pytest.raises(CheckpointError, match=r"model\.norm\.weight is missing"):
+        convert(folder, tmp_path / "refused.gguf", MIXES["F32"])
+
+
+@pytest.mark.parametrize("outtype", ["F32", "F16", "BF16", "Q8_0"])
+def test_weights_that_are_not_finite_are_refused(outtype: str, tmp_path: Path) -> None:
+    """Also where they are only copied."""
+    folder = write_hf_target(tmp_path / "qwen3", "qwen3", torch.float32)
+    tensors = load_file(folder / "model.safetensors")
+    tensors["model.layers.1.mlp.up_proj.weight"][2, 3] = torch.inf
+    save_file(tensors, folder / "model.safetensors")
+    with pytest.raises(
+        CheckpointError, match=r"blk\.1\.ffn_up\.weight has values that are not fin"
+    ):
+        convert(folder, tmp_path / "refused.gguf", MIXES[outtype])
+    assert [path.name for path in tmp_path.iterdir()] == ["qwen3"]
 
 
 def test_a_gguf_file_is_no_source(tmp_path: Path) -> None:

@@ -1,9 +1,8 @@
-"""Files appear whole or not at all, replace nothing unasked, and every doubt is an error."""
+"""What is written says the same, and what a layout cannot say is refused."""
 
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,174 +13,22 @@ from draftwalk.convert import Options, convert, mix_of, override_of
 from draftwalk.convert.drafter import read_drafter
 from draftwalk.convert.drafter_gguf import gguf_metadata
 from draftwalk.convert.provenance import CONFIG_KEY, DTYPES_KEY
-from draftwalk.convert.replacing import replacing
 from draftwalk.draft.dialect import FINGERPRINT_KEY
 from draftwalk.draft.load import read_config
 from draftwalk.errors import CheckpointError, PairingError, UserError
 from draftwalk.models import open_model
 from draftwalk.quant.f32 import FORMATS as F32
-from draftwalk.weights import GgufCheckpoint, GgufFile, Typed, pack_tensor, write_gguf
+from draftwalk.quant.integers import I64
+from draftwalk.weights import (
+    GgufFile,
+    Typed,
+    pack_integers,
+    pack_tensor,
+    write_gguf,
+)
 from support.drafter_folders import random_drafter_folder, target_of
-from support.models import FIXTURES, MadeCheckpoint, drafter_checkpoint
-
-PLAIN = Options(tokenizer=False)
-
-
-def drafter(width: int = 64, **changes: object) -> MadeCheckpoint:
-    made = drafter_checkpoint(96, width, (1, 3), selector=True, causal=False, mlp=64)
-    config = {**made.config, "architectures": ["DFlash2DraftModel"], "num_target_layers": 9}
-    return replace(made, config={**config, **changes})
-
-
-def gguf(path: Path) -> GgufCheckpoint:
-    opened = open_model(path)
-    assert isinstance(opened, GgufCheckpoint)
-    return opened
-
-
-def test_nothing_is_replaced_unasked(tmp_path: Path) -> None:
-    for to, name in (("gguf", "x.gguf"), ("hf", "folder")):
-        convert(drafter(), tmp_path / name, to, PLAIN)  # type: ignore[arg-type]
-        with pytest.raises(UserError, match=r"exists \(--force"):
-            convert(drafter(), tmp_path / name, to, PLAIN)  # type: ignore[arg-type]
-        forced = replace(PLAIN, force=True, outtype=mix_of("f16"))
-        done = convert(drafter(), tmp_path / name, to, forced)  # type: ignore[arg-type]
-        assert done.formats["F16"] > 10
-        opened = open_model(tmp_path / name)
-        assert opened.tensors["fc.weight"].format.NAME == "F16"
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["folder", "x.gguf"]
-
-
-def test_a_folder_with_other_things_is_not_replaced(tmp_path: Path) -> None:
-    place = tmp_path / "folder"
-    place.mkdir()
-    convert(drafter(), place, "hf", PLAIN)  # an empty one is free
-    (place / "thesis.tex").write_text("years of work")
-    with pytest.raises(UserError, match=r"holds thesis\.tex"):
-        convert(drafter(), place, "hf", replace(PLAIN, force=True))
-    assert (place / "thesis.tex").read_text() == "years of work"
-
-
-def test_a_file_where_a_folder_shall_be(tmp_path: Path) -> None:
-    (tmp_path / "x").write_text("a")
-    convert(drafter(), tmp_path / "x", "hf", replace(PLAIN, force=True))
-    assert (tmp_path / "x" / "config.json").is_file()
-    with pytest.raises(UserError, match="there is no folder"):
-        convert(drafter(), tmp_path / "no" / "x.gguf", "gguf", PLAIN)
-
-
-def test_the_source_is_not_written_over(tmp_path: Path) -> None:
-    path = tmp_path / "x.gguf"
-    convert(drafter(), path, "gguf", PLAIN)
-    with pytest.raises(UserError, match="is what is converted"):
-        convert(open_model(path), tmp_path / "." / "x.gguf", "gguf", replace(PLAIN, force=True))
-
-
-def test_nothing_that_is_read_is_written_over(tmp_path: Path) -> None:
-    """Neither the target nor a file of a source's folder, whatever --force says."""
-    forced = replace(PLAIN, force=True)
-    convert(drafter(), tmp_path / "folder", "hf", PLAIN)
-    source = open_model(tmp_path / "folder")
-    with pytest.raises(UserError, match="lies in what is converted"):
-        convert(source, tmp_path / "folder" / "model.safetensors", "gguf", forced)
-    target = replace(target_of(64), path=tmp_path / "target.gguf")
-    target.path.write_bytes(b"weights")
-    with pytest.raises(UserError, match="is the target"):
-        convert(source, target.path, "gguf", replace(forced, target=target))
-    assert read_config(open_model(tmp_path / "folder")) is not None
-    assert target.path.read_bytes() == b"weights"
-
-
-def test_what_is_no_file_is_neither_read_nor_replaced(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UserError, match="is no regular file, so it is not replaced"):
-        convert(drafter(), tmp_path / "pipe", "gguf", replace(PLAIN, force=True))
-    assert (tmp_path / "pipe").is_fifo()
-    with pytest.raises(CheckpointError, match="is no regular file"):
-        open_model(tmp_path / "pipe")
-
-
-class StoppedError(Exception):
-    """In place of Ctrl-C."""
-
-
-@pytest.mark.parametrize(("to", "name"), [("gguf", "x.gguf"), ("hf", "x")])
-def test_a_stop_in_the_middle_leaves_what_was_there(to: str, name: str, tmp_path: Path) -> None:
-    convert(drafter(), tmp_path / name, to, PLAIN)  # type: ignore[arg-type]
-    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
-    seen: list[tuple[int, int]] = []
-
-    def progress(done: int, total: int) -> None:
-        seen.append((done, total))
-        if done * 2 > total:
-            raise StoppedError
-
-    options = replace(PLAIN, force=True, progress=progress, outtype=mix_of("f16"))
-    with pytest.raises(StoppedError):
-        convert(drafter(), tmp_path / name, to, options)  # type: ignore[arg-type]
-    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
-    assert seen == sorted(seen)
-    assert seen[0][0] > 0
-
-
-def test_progress_ends_at_its_total(tmp_path: Path) -> None:
-    seen: list[tuple[int, int]] = []
-    options = replace(PLAIN, progress=lambda done, total: seen.append((done, total)))
-    done = convert(drafter(), tmp_path / "x.gguf", "gguf", options)
-    assert seen[-1] == (done.bytes, done.bytes)
-    assert len(seen) == sum(done.formats.values())
-
-
-def fill(place: Path) -> None:
-    with replacing(place, True) as new:
-        new.mkdir()
-        (new / "config.json").write_text("new")
-
-
-def test_replacing_puts_the_old_folder_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place = tmp_path / "x"
-    place.mkdir()
-    (place / "config.json").write_text("old")
-    rename = Path.rename
-
-    def failing(self: Path, other: Path) -> Path:
-        if self.name.endswith(".partial"):
-            raise OSError(28, "No space left on device")
-        return rename(self, other)
-
-    monkeypatch.setattr(Path, "rename", failing)
-    with pytest.raises(UserError, match="cannot be written: No space"):
-        fill(place)
-    assert (place / "config.json").read_text() == "old"
-    assert [entry.name for entry in tmp_path.iterdir()] == ["x"]
-
-
-def test_values_that_are_not_finite(tmp_path: Path) -> None:
-    made = drafter()
-    values = made.tensors["fc.weight"].unpack().copy()
-    values[3, 5] = np.nan
-    broken = replace(
-        made, tensors={**made.tensors, "fc.weight": pack_tensor("fc.weight", values, F32)}
-    )
-    for outtype in ("q8_0", "f16", "bf16", "q4_0"):
-        options = replace(PLAIN, outtype=mix_of(outtype))
-        with pytest.raises(CheckpointError, match=r"fc\.weight has values that are not finite"):
-            convert(broken, tmp_path / "x.gguf", "gguf", options)
-    assert not [*tmp_path.iterdir()]
-
-
-@pytest.mark.parametrize("outtype", ["f16", "q8_0", "q4_1"])
-def test_values_that_do_not_fit(outtype: str, tmp_path: Path) -> None:
-    made = drafter()
-    values = made.tensors["fc.weight"].unpack() * np.float32(1e9)
-    large = replace(
-        made, tensors={**made.tensors, "fc.weight": pack_tensor("fc.weight", values, F32)}
-    )
-    with pytest.raises(CheckpointError, match=r"fc\.weight has values too large"):
-        convert(large, tmp_path / "x.gguf", "gguf", replace(PLAIN, outtype=mix_of(outtype)))
-    convert(large, tmp_path / "x.gguf", "gguf", replace(PLAIN, outtype=mix_of("bf16")))
+from support.models import FIXTURES
+from support.plain_conversion import PLAIN, drafter, gguf
 
 
 def test_packing_again_is_asked_for(tmp_path: Path) -> None:
@@ -374,3 +221,16 @@ def test_keys_are_those_of_llama_cpp_s_converter() -> None:
             assert (found.value if isinstance(found, Typed) else found) == value, key
     assert mine["tokenizer.ggml.mask_token_id"] == theirs["tokenizer.ggml.mask_token_id"]
     assert mine["general.file_type"] == theirs["general.file_type"]
+
+
+def test_speculators_know_no_dflash2_drafter_of_fewer_tokens(tmp_path: Path) -> None:
+    made = drafter(draft_vocab_size=5)
+    head = pack_tensor("lm_head.weight", np.ones((5, 64), np.float32), F32)
+    offsets = pack_integers("d2t", np.full(5, 3), I64())
+    reduced = replace(made, tensors={**made.tensors, head.name: head, "d2t": offsets})
+    options = replace(PLAIN, target=target_of(64))
+    with pytest.raises(CheckpointError, match="a head of 5 tokens cannot be said in the specul"):
+        convert(reduced, tmp_path / "x", "speculators", options)
+    for to, name in (("gguf", "x.gguf"), ("hf", "x")):
+        convert(reduced, tmp_path / name, to, options)  # type: ignore[arg-type]
+        assert open_model(tmp_path / name).tensors["d2t"].integers().tolist() == [3] * 5

@@ -1,6 +1,7 @@
 """What a drafter's configuration may say; what is not implemented is refused by name."""
 
 import copy
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from draftwalk.draft.config import DrafterConfig
 from draftwalk.draft.load import build_drafter, read_config
 from draftwalk.errors import CheckpointError
+from draftwalk.window import Calibration
 from support.models import DOUBLE, MadeCheckpoint, drafter_checkpoint, target
 
 MADE = {kind: drafter_checkpoint(160, 48, (0, 1), kind) for kind in (True, False)}
@@ -236,3 +238,29 @@ def test_every_tensor_is_needed_and_none_is_left(selector: bool) -> None:
         if len(whole[name].shape) > 1:
             with pytest.raises(CheckpointError, match="has shape"):
                 build({**whole, name: replace(whole[name], shape=whole[name].shape[::-1])})
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"bias": [0.0] * 4, "slope": [1.0] * 5}, "4 and 5 values for 5 drafted tokens"),
+        ({"bias": [0.0] * 5}, r"draftwalk\.window\.slope is missing"),
+        ({"bias": [0.0] * 5, "slope": [math.nan] * 5}, r"window\.slope is .* expected"),
+        ({"bias": ["a"] * 5, "slope": [1.0] * 5}, r"window\.bias is"),
+        ({"bias": [0.0] * 5, "slope": [-1.0] * 5}, "slope has -1"),
+        ({"bias": [0.0] * 5, "slope": [1.0] * 5, "heat": math.inf}, r"window\.heat is inf"),
+        ({"bias": [0.0] * 5, "slope": [1.0] * 5, "labels": -1}, r"window\.labels is -1"),
+        ([0.0] * 5, "window is"),
+    ],
+)
+def test_a_calibration_must_make_sense(table: object, message: str) -> None:
+    with pytest.raises(CheckpointError, match=message):
+        read({"draftwalk": {"window": table}})
+
+
+def test_a_calibration_is_read() -> None:
+    table = {"bias": [0.5] * 5, "slope": [1] * 5, "heat": -0.5, "labels": 7}
+    found = read({"draftwalk": {"window": table}}).calibration
+    assert found == Calibration((0.5,) * 5, (1.0,) * 5, -0.5, 7)
+    assert read({"draftwalk": {"window": {k: table[k] for k in ("bias", "slope")}}}).calibration
+    assert read().calibration is None

@@ -21,6 +21,7 @@ from draftwalk.draft.load import build_drafter, read_config
 from draftwalk.errors import CheckpointError, PairingError
 from draftwalk.models import open_model
 from draftwalk.ops.torch import DenseMatrix, TorchOperations
+from draftwalk.quant.bf16 import FORMATS as BF16
 from draftwalk.quant.f32 import FORMATS as F32
 from draftwalk.rows import Rows, Rowset
 from draftwalk.settings import Sampling
@@ -167,7 +168,7 @@ def test_the_factors_belong_to_the_target_s_embedding_and_not_to_the_drafter_s_o
     made = factored()
     own = pack_tensor("embed_tokens.weight", EMBEDDING * 2, F32)
     both = replace(made, tensors={**made.tensors, own.name: own})
-    table = built(both)._tables[0]
+    table = built(both).tables[0]
     assert isinstance(table, DenseMatrix)
     assert torch.equal(
         table.weight, torch.from_numpy(EMBEDDING @ FACTORS["predecessor"].T).double()
@@ -234,6 +235,26 @@ def test_tables_made_by_convert_draft_as_those_made_at_load(tmp_path: Path) -> N
         made = open_model(tmp_path / name)
         assert not [one for one in made.tensors if one.endswith("_factor")]
         assert_equal(drafts(made), drafts(packed))
+
+
+def test_tables_are_rounded_to_the_type_asked_for_and_to_no_other(tmp_path: Path) -> None:
+    """Not to the type of their factors first."""
+    told = embedding_fingerprint(target().tensors["model.embed_tokens.weight"])
+    halves = {side: pack_tensor(raw.name, raw.unpack(), BF16) for side, raw in PACKED.items()}
+    write_factored(tmp_path / "a.gguf", whole(), MIXES["F32"], halves, told)
+    packed = open_model(tmp_path / "a.gguf")
+    exact = EMBEDDING @ halves["predecessor"].unpack().T
+    found = {}
+    for name in ("", "F32", "BF16"):
+        outtype = MIXES.get(name)
+        options = Options(target=target(), tokenizer=False, outtype=outtype, force=True)
+        convert(packed, tmp_path / "b.gguf", "gguf", options)
+        table = open_model(tmp_path / "b.gguf").tensors["candidate_selector.predecessor_codebook"]
+        assert (name or "BF16") == table.format.NAME
+        found[name] = table.unpack()
+    assert np.array_equal(found["F32"], exact)
+    assert not np.array_equal(found["BF16"], exact)
+    assert np.array_equal(found[""], found["BF16"])
 
 
 def test_tables_are_not_made_of_another_embedding(tmp_path: Path) -> None:

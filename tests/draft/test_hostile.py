@@ -3,6 +3,7 @@
 import copy
 import math
 import random
+import re
 import statistics
 import time
 import warnings
@@ -16,10 +17,11 @@ import pytest
 
 from draftwalk.draft.load import build_drafter
 from draftwalk.draft.speculators import usual_config
-from draftwalk.errors import UserError
+from draftwalk.errors import CheckpointError, UserError
 from draftwalk.models import open_model
+from draftwalk.quant import PackingFormat, formats_by_name
 from draftwalk.quant.integers import I64
-from draftwalk.weights import RawTensor, Typed, pack_integers
+from draftwalk.weights import RawTensor, Typed, pack_integers, pack_tensor
 from draftwalk.weights.gguf_values import ValueType
 from support.gguf_drafters import floats, gguf_keys, gguf_tensors, write_drafter
 from support.models import DOUBLE, MadeCheckpoint, drafter_checkpoint, target
@@ -259,3 +261,33 @@ def test_bytes_that_changed(seed: int, tmp_path: Path) -> None:
     assert statistics.median(seconds) < QUICK
     assert all(len(message.splitlines()) == 1 for message in messages)
     assert accepted < 50
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("format_", ["F32", "F16", "BF16", "Q8_0"])
+def test_weights_that_are_not_finite(format_: str, value: float) -> None:
+    """One number anywhere is told: it would spoil drafts, and nobody knew why."""
+    one = made()
+    for name, raw in one.tensors.items():
+        if format_ == "Q8_0" and (len(raw.shape) != 2 or raw.shape[1] % 32):
+            continue
+        packing = formats_by_name()[format_]
+        assert isinstance(packing, PackingFormat)
+        packed = pack_tensor(name, raw.unpack(), packing)
+        number = packing.FLOATS[0]
+        data = packed.data.copy()
+        spoilt = number.exponent | (1 if math.isnan(value) else 0)
+        data.reshape(-1, packing.BYTES).view(number.bits)[-1, 0] = spoilt
+        damaged = {**one.tensors, name: replace(packed, data=data)}
+        with pytest.raises(CheckpointError, match=f"tensor {re.escape(name)} has values that are"):
+            build(replace(one, tensors=damaged))
+
+
+def test_a_row_for_the_mask_token_that_is_a_pickle_is_told_of(tmp_path: Path) -> None:
+    folder = tmp_path / "drafter"
+    folder.mkdir()
+    (folder / "mask_embedding.pt").write_bytes(b"never read")
+    with pytest.warns(
+        UserWarning, match=r"^drafter: mask_embedding\.pt, .* is a pickle and is not"
+    ):
+        build(replace(made(), path=folder))

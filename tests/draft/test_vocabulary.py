@@ -230,6 +230,11 @@ def test_files_that_are_no_lists(text: str, message: str, tmp_path: Path) -> Non
     assert len(str(caught.value).splitlines()) == 1
 
 
+def test_a_byte_order_mark_is_no_token(tmp_path: Path) -> None:
+    (tmp_path / "ids").write_text("3\r\n5\r\n", encoding="utf-8-sig")
+    assert read_list(tmp_path / "ids") == [3, 5]
+
+
 def test_other_files_that_are_no_lists(tmp_path: Path) -> None:
     path = tmp_path / "ids"
     with pytest.raises(CheckpointError, match="cannot be read"):

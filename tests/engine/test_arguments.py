@@ -6,7 +6,7 @@ import torch
 
 from draftwalk.engine import Engine
 from draftwalk.errors import PromptError
-from draftwalk.settings import Limits, Sampling
+from draftwalk.settings import Limits, Sampling, Window
 
 
 @pytest.mark.parametrize("bad", [1.5, True, "a", None, -1, 10**9, torch.tensor(0.5)])
@@ -24,9 +24,10 @@ def test_integers_of_any_library_are_ids(engine: Engine) -> None:
 
 def test_a_prompt_that_grows_later_changes_nothing(engine: Engine) -> None:
     prompt = [1, 2, 3]
-    (expected,) = engine.complete([prompt], Sampling(), Limits(max_tokens=12))
+    limits, whole = Limits(max_tokens=12), Window()
+    (expected,) = engine.complete([prompt], Sampling(), limits, whole)
     steps = []
-    for step in engine.stream(prompt, Sampling(), Limits(max_tokens=12)):
+    for step in engine.stream(prompt, Sampling(), limits, whole):
         prompt.extend(step.tokens)
         steps.append((step.prompt_rows, step.draft, step.tokens))
     assert steps == [(step.prompt_rows, step.draft, step.tokens) for step in expected.steps]

@@ -450,3 +450,27 @@ def test_a_slip_in_a_path_asks_nobody(
     ):
         resolve(model, store)
     assert hub.asked == []
+
+
+def test_a_row_for_the_mask_token_is_told_of(tmp_path: Path) -> None:
+    """vLLM's pickle beside a drafter: it is not fetched, and that is said."""
+    drafter = {**FOLDER, "mask_embedding.pt": b"a pickle"}
+    models = {"o/drafter": StubModel(drafter), "o/gguf": StubModel({**GGUFS, **drafter})}
+    hub = StubHub(models)
+    with store_of(tmp_path, hub) as (store, _):
+        with pytest.warns(UserWarning, match=r"^o/drafter: mask_embedding\.pt, .* is not read"):
+            find("o/drafter", store)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            find("o/gguf:Q8_0", store)
+    assert "mask_embedding.pt" not in hub.files_asked()
+
+
+def test_nobody_who_listens_is_told_in_words(tmp_path: Path) -> None:
+    """Without the system's numbers of errors."""
+    with serving_hub(StubHub({})) as endpoint:
+        pass  # nobody listens there any more
+    settings = HubSettings(endpoint, tmp_path)
+    with pytest.raises(UserError, match="cannot be asked for o/m: Connection refused") as caught:
+        find_on_hub("o/m", Store(entries=(), hub_settings=lambda offline: settings))
+    assert "Errno" not in str(caught.value)

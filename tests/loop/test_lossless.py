@@ -1,7 +1,8 @@
 """Speculative text equals plain text, and drafts do not depend on company: float64 throughout.
 
 Cases are drawn so that every value and every pair of values of the dimensions below occurs, then a
-few dozen more at random. `pytest -m exhaustive` runs the whole product.
+few dozen more at random. `pytest -m exhaustive` runs the whole product. Among the windows are auto
+and "restless", which does in any step whatever a window that is chosen may do.
 """
 
 import itertools
@@ -21,10 +22,12 @@ from draftwalk.state.pages import PagedKV
 from draftwalk.step import Step
 from support.models import BLOCK, ScriptedDrafter, drafter_checkpoint, random_drafter, target
 from support.recurrent import HybridTarget
+from support.restless import RestlessWindows
 
 TARGETS = ("llama-rope3", "qwen2", "qwen3", "gemma3", "hybrid")
 DRAFTERS = ("dflash", "dflash-sliding", "dflash2", "dflash2-sliding", "scripted")
-WINDOWS = tuple(range(BLOCK + 6))  # block + 5: over what the block has
+AUTO, RESTLESS = "auto", "restless"
+WINDOWS = (*range(BLOCK + 6), AUTO, RESTLESS)  # block + 5: over what the block has
 SAMPLINGS = ("greedy", "seeded", "filtered", "penalised")
 CHUNKS = (1, 7, 512)
 PROMPT_LENGTHS = (1, 2, 9, 30, 57, 60, 63, 64, 122, 127)  # texts and drafts cross pages
@@ -51,7 +54,7 @@ SAMPLING = {
 class Case:
     target: str
     drafter: str
-    window: int
+    window: int | str
     sampling: str
     chunk: int
     batch: int
@@ -118,7 +121,8 @@ def request(case: Case, n: int) -> Request:
     values = {f.name: getattr(sampling, f.name) for f in fields(sampling)}
     sampling = Sampling(**{**values, "seed": 1000 + n})
     limits = Limits(max_tokens=rng.choice((1, 2, 7, 16)))
-    return Request(prompt, sampling, limits, Window(n_max=case.window), frozenset({11, 12}))
+    window = Window(case.window) if isinstance(case.window, int) else Window(auto=True)
+    return Request(prompt, sampling, limits, window, frozenset({11, 12}))
 
 
 def run(
@@ -168,10 +172,14 @@ def check(case: Case) -> None:
     numbers = range(case.batch)
     requests = [request(case, n) for n in numbers]
     loop = Loop(model, make_drafter(case, numbers), 256, case.chunk)
+    if case.window == RESTLESS:
+        loop.windows = RestlessWindows(BLOCK - 1, seed=case.batch)
     texts, steps, reasons = run(loop, requests, case.arrival == "together")
     for n in numbers:
         assert (texts[n], reasons[n]) == plain(case.target, case.sampling, n)
         check_counts(steps[n], texts[n], case)
+    if isinstance(case.window, str):
+        return  # which windows there are depends on the others, and on times
     for n in {0, case.batch - 1}:
         loop = Loop(model, make_drafter(case, range(n, n + 1)), 256)
         alone_texts, alone, _ = run(loop, [requests[n]], True)
@@ -186,13 +194,15 @@ def check_counts(steps: list[Step], text: list[int], case: Case) -> None:
     decoding = 0
     for step in steps:
         assert step.tokens or step.prompt_rows, "a step with no prompt to read gains a token"
-        assert step.accepted <= len(step.draft) <= min(case.window, BLOCK - 1)
+        most = case.window if isinstance(case.window, int) else BLOCK
+        assert step.accepted <= len(step.draft) <= min(most, BLOCK - 1)
+        assert len(step.draft) <= step.asked
         assert len(step.tokens) in (0, step.accepted, step.accepted + 1)
         assert step.tokens[: step.accepted] == step.draft[: step.accepted]
         if case.drafter == "scripted" and step.draft and step.finish_reason is None:
             right = case.script[decoding % len(case.script)]
             assert step.accepted == min(right, len(step.draft))
-        decoding += bool(step.draft)
+        decoding += bool(step.asked)
 
 
 CASES = drawn_cases(seed=5, extra=70)

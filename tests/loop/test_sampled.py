@@ -26,6 +26,7 @@ from draftwalk.target import PassOutput, SharedTables
 from draftwalk.verify.distribution import Support, candidate_support
 from draftwalk.verify.noise import Noise, Purpose
 from draftwalk.verify.verdict import choose_coupled
+from draftwalk.window import Calibration, Certain, Measured, Offer, Windows
 from support.models import DOUBLE
 from support.scripted import make_loop
 
@@ -146,10 +147,18 @@ def reads_the_noise(request: DraftRequest) -> Draft:
 
 
 def texts(
-    drafter, sampling: Callable[[int], Sampling], window: Window | None = None, seeds: int = SEEDS
+    drafter,
+    sampling: Callable[[int], Sampling],
+    window: Window | None = None,
+    seeds: int = SEEDS,
+    windows: Callable[[], Windows] | None = None,
 ) -> tuple[list[tuple[int, ...]], int, int]:
     """The word of every seed, and how many tokens were drafted and accepted."""
     loop = make_loop(TableTarget(), drafter)
+    loop.windows = loop.windows if windows is None else windows()
+    # A pass of all rows costs a little more than one of the anchors, and nothing is learned of it.
+    loop.windows.measured(Measured({1: 1.0, BATCH: 1.5, BATCH * (1 + LENGTH): 2.0}))
+    loop.windows.spent = lambda _: None  # type: ignore[method-assign]
     words, drafted, accepted = [], 0, 0
     for start in range(0, seeds, BATCH):
         sequences = [
@@ -185,10 +194,13 @@ COUPLED = {
     "honest": (honest, Window()),
     "reads the noise": (reads_the_noise, Window()),
     "unsure": (honest, Window(n_min=2, p_min=0.4)),
+    "auto": (honest, Window(auto=True)),
 }
 REJECTION = {
     "honest": (honest, Window()),
+    "auto": (honest, Window(auto=True)),
     "unsure": (honest, Window(p_min=0.5)),
+    "unsure and auto": (honest, Window(p_min=0.5, auto=True)),
     "q by other noise": (picks_q_by_other_noise, Window()),
 }
 
@@ -217,6 +229,51 @@ def test_rejection_texts(case: str) -> None:
     words, drafted, accepted = texts(FunctionDrafter(propose), rejection, window, seeds)
     check_drafts(drafted, accepted, seeds)
     assert chi_square(words) < LIMIT
+
+
+class PastWindows(Windows):
+    """A window that the outcomes of earlier drafts of the text settle, as wildly as may be."""
+
+    def __init__(self) -> None:
+        super().__init__(Calibration.usual(LENGTH))
+        self._past: dict[int, int] = {}
+
+    def begin(self, slot: int, window: Window, sampling: Sampling) -> None:
+        super().begin(slot, window, sampling)
+        self._past[slot] = 1
+
+    def limit(self, slot: int, room: int) -> int:
+        super().limit(slot, room)
+        return min(room, (0, 3, 1, 2, 3)[self._past[slot] % 5])
+
+    def learn(self, slot: int, accepted: int, judged: bool = True) -> None:
+        self._past[slot] = 3 * self._past[slot] + accepted + 1
+
+
+def test_windows_settled_by_the_past_bias_nothing_under_rejection() -> None:
+    words, drafted, accepted = texts(
+        FunctionDrafter(honest), rejection, seeds=SEEDS, windows=PastWindows
+    )
+    check_drafts(drafted, accepted, SEEDS // 2)
+    assert chi_square(words) < LIMIT
+
+
+class SureWindows(PastWindows):
+    """What auto must not do: it drops what the drafter is not sure of, after it was drawn."""
+
+    def limit(self, slot: int, room: int) -> int:
+        return room
+
+    def choose(self, offers: Sequence[Offer], certain: Certain) -> list[int]:
+        return [
+            next((n for n, sure in enumerate(offer.confidence) if sure < 0.5), LENGTH)
+            for offer in offers
+        ]
+
+
+def test_windows_chosen_by_confidence_would_bias_the_text() -> None:
+    words, _, _ = texts(FunctionDrafter(honest), rejection, seeds=SEEDS, windows=SureWindows)
+    assert chi_square(words) > LIMIT
 
 
 @cache

@@ -43,7 +43,7 @@ def check_end(text: Text, steps: list[Step], loop, script: Sequence[int] = SCRIP
     # The newest token was never read, and nothing behind it was kept.
     assert text.processed == len(text.tokens) - 1
     assert loop.state.length(text.slot) == text.processed
-    assert loop.drafter.state.length(text.slot) == text.processed
+    assert loop.backlog.length(text.slot) == text.processed
     for step in steps:
         assert step.tokens[: step.accepted] == step.draft[: step.accepted]
     assert not loop.busy

@@ -17,9 +17,11 @@ from draftwalk.loop import Loop
 from draftwalk.sequence import Request
 from draftwalk.settings import Limits, Sampling, Window
 from draftwalk.target.decoder import Decoder
+from draftwalk.window import Windows
 from support.kernels import below
 from support.models import ScriptedDrafter, drafter_checkpoint
 from support.quantised import ARCHITECTURES, VOCABULARY, WIDTH, quantised_target
+from support.restless import RestlessWindows
 
 operations = pytest.importorskip("draftwalk.ops.native")
 BLOCK, TOKENS = 8, 60
@@ -38,10 +40,17 @@ def target(architecture: str, kv: str = "f16") -> Decoder:
 
 
 def texts(
-    of: Decoder, drafter: Drafter, sampling: Sampling, window: Window, chunk: int, together: bool
+    of: Decoder,
+    drafter: Drafter,
+    sampling: Sampling,
+    window: Window,
+    chunk: int,
+    together: bool,
+    windows: Windows | None = None,
 ) -> list[list[int]]:
     """The new tokens of all prompts, answered together or one after the other."""
     loop = Loop(of, drafter, 512, chunk)
+    loop.windows = windows or loop.windows
     sequences = []
     for prompt in PROMPTS:
         request = Request(tuple(prompt), sampling, Limits(max_tokens=TOKENS), window)
@@ -88,6 +97,22 @@ def test_random_drafters(architecture: str, sampling: str, selector: bool) -> No
         drafter = random_drafter(of, selector)
         got = texts(of, drafter, SAMPLINGS[sampling], Window(n_max=n_max), 33, together)
         assert got == plain(architecture, sampling)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_windows_that_are_chosen(architecture: str) -> None:
+    """Drafting stops and goes on, features wait: every bit is as it was."""
+    of = target(architecture)
+    expected = plain(architecture, "warm")
+    known = {slot: [*PROMPTS[slot], *text] for slot, text in enumerate(expected)}
+    for seed in (None, 1, 2):
+        for drafter in (
+            ScriptedDrafter(known, (7, 0, 3, 0, 0, 1), VOCABULARY, block=BLOCK),
+            random_drafter(of, selector=True),
+        ):
+            windows = None if seed is None else RestlessWindows(BLOCK - 1, seed)
+            auto = Window(auto=True)
+            assert texts(of, drafter, SAMPLINGS["warm"], auto, 33, True, windows) == expected
 
 
 def test_kv_of_8_bits() -> None:

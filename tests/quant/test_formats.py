@@ -88,3 +88,23 @@ def test_unpacking_in_parts_is_unpacking() -> None:
     blocks[:, :2] = np.array([1.0], dtype="<f2").view(np.uint8)
     raw = RawTensor("x", (200, 3200), format_, blocks.reshape(-1))
     assert np.array_equal(raw.unpack(), format_.unpack(blocks).reshape(200, 3200))
+
+
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.filterwarnings("ignore:(invalid value|overflow) encountered")
+def test_whether_blocks_are_finite_is_told_without_unpacking(name: str) -> None:
+    """Of random bytes, and of those with a NaN or an infinity in every number of a block."""
+    format_ = formats_by_name()[name]
+    blocks = np.random.default_rng(3).integers(0, 256, (4000, format_.BYTES), dtype=np.uint8)
+    if name == "MXFP4":  # whose scales are whole exponents
+        blocks[:, 0] %= 250
+    finite = np.isfinite(format_.unpack(blocks)).all(axis=1)
+    assert [format_.is_finite(blocks[n : n + 1]) for n in range(400)] == finite[:400].tolist()
+    good = np.repeat(blocks[finite][:1], 70_000, axis=0)
+    assert format_.is_finite(good)
+    for number in format_.FLOATS:
+        for bits in (number.exponent, number.exponent | 1):
+            bad = good.copy()
+            bad.view(number.bits)[69_999, number.at // np.dtype(number.bits).itemsize] = bits
+            assert not np.isfinite(format_.unpack(bad[-1:])).all()
+            assert not format_.is_finite(bad)

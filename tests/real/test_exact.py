@@ -12,7 +12,7 @@ from torch import Tensor
 
 from draftwalk.engine import Engine, Placement, load
 from draftwalk.prompt import Message
-from draftwalk.settings import Limits, Sampling
+from draftwalk.settings import Limits, Sampling, Window
 from draftwalk.target.decoder import Decoder
 from support.runner import Runner, in_chunks
 
@@ -85,7 +85,8 @@ def test_speculation_changes_no_text(temperature: float) -> None:
     asked = [prompts(suite)[0] for suite in ("gsm8k", "humaneval", "mbpp", "mtbench")]
     sampling, limits = Sampling(temperature=temperature, seed=11), Limits(max_tokens=64)
     plain = engine(2).plain().complete(asked, sampling, limits)
-    drafted = engine(2).complete(asked, sampling, limits)
-    assert sum(result.timings.draft_n_accepted for result in drafted) > 0
-    for ours, theirs in zip(drafted, plain, strict=True):
-        assert (ours.tokens, ours.text) == (theirs.tokens, theirs.text)
+    for window in (Window(), Window(auto=True)):
+        drafted = engine(2).complete(asked, sampling, limits, window)
+        assert sum(result.timings.draft_n_accepted for result in drafted) > 0
+        for ours, theirs in zip(drafted, plain, strict=True):
+            assert (ours.tokens, ours.text) == (theirs.tokens, theirs.text)

@@ -9,7 +9,7 @@ import torch
 from draftwalk.engine import Engine, Placement, load
 from draftwalk.prompt import Message
 from draftwalk.result import Result
-from draftwalk.settings import Limits, Sampling
+from draftwalk.settings import Limits, Sampling, Window
 from support.command_line import call
 
 PROMPTS = Path(__file__).parent.parent / "prompts"
@@ -27,7 +27,7 @@ def answers(engine: Engine, sampling: Sampling) -> list[Result]:
     prompts = [
         engine.encode_chat([Message("user", json.loads(line)["turns"][0])]) for line in lines
     ]
-    return engine.complete(prompts, sampling, Limits(max_tokens=32))
+    return engine.complete(prompts, sampling, Limits(max_tokens=32), Window())
 
 
 @pytest.mark.parametrize("name", SAMPLINGS)
@@ -48,4 +48,4 @@ def test_the_command_line_answers_by_default() -> None:
     assert outcome.code == 0
     assert outcome.out == plain.out
     assert "France" in outcome.out
-    assert "acceptance length" in outcome.err
+    assert "tokens of a draft verified" in outcome.err

@@ -1,16 +1,23 @@
 """What a state cannot do it raises, and a pass that fails leaves everything as it was."""
 
+import sys
 from collections.abc import Mapping
+from types import FrameType
+from typing import Any
 
 import pytest
 
 from draftwalk.draft.none import CountingState
 from draftwalk.errors import RollbackError
 from draftwalk.rows import Rows, Rowset
-from draftwalk.state import pass_over
+from draftwalk.state import State, pass_over
 from draftwalk.state.model import ModelState
+from draftwalk.state.pages import PagedKV
 from support.models import CPU
 from support.states import KINDS, TEXT, Probe, assert_as_fresh
+
+# States of rows that nothing was computed for.
+WITHOUT_COMPUTING = ("full", "window 5", "mixed windows", "drafter", "counting")
 
 
 def started(kind: str) -> Probe:
@@ -35,7 +42,7 @@ def test_keeping_rows_that_the_pass_did_not_have(kind: str, kept: Mapping[int, i
         probe.state.commit(kept)
 
 
-@pytest.mark.parametrize("kind", ["full", "window 5", "mixed windows", "drafter", "counting"])
+@pytest.mark.parametrize("kind", WITHOUT_COMPUTING)
 def test_a_refused_commit_changes_nothing(kind: str) -> None:
     probe = started(kind)
     with pytest.raises(RollbackError):  # noqa: SIM117
@@ -90,6 +97,56 @@ def test_a_pass_that_raises_keeps_nothing(kind: str) -> None:
         assert_as_fresh(kind, probe, 0, TEXT[:10])
     probe.advance({0: (TEXT[10:16], 3)})
     assert_as_fresh(kind, probe, 0, TEXT[:13])
+
+
+def pages_in_use(state: State) -> int:
+    kinds = state.kinds if isinstance(state, ModelState) else [state]
+    return sum(kind.pages_in_use for kind in kinds if isinstance(kind, PagedKV))
+
+
+class Interrupted:
+    """A state whose commit is broken off before the line that comes `at` from its start."""
+
+    def __init__(self, state: State, at: int) -> None:
+        self.begin, self.abandon = state.begin, state.abandon
+        self._commit, self._left = state.commit, at
+
+    def commit(self, kept: Mapping[int, int]) -> None:
+        sys.settrace(self._watch)
+        try:
+            self._commit(kept)
+        finally:
+            sys.settrace(None)
+
+    def _watch(self, frame: FrameType, event: str, _argument: object) -> Any:
+        self._left -= event == "line"
+        if not self._left:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return self._watch
+
+
+@pytest.mark.parametrize("kind", WITHOUT_COMPUTING)
+def test_an_interrupt_anywhere_in_a_commit_leaves_no_pass_open(kind: str) -> None:
+    """The sequences can be closed, others go on, and no page is lost but the one in its hands."""
+    for at in range(1, 400):
+        probe = started(kind)
+        probe.state.open(2)
+        broken: Any = Interrupted(probe.state, at)
+        try:
+            with pass_over(broken, rows_after((0, 10, 70), (2, 0, 3))) as kept:
+                kept.update({0: 60, 2: 2})
+        except KeyboardInterrupt:
+            pass
+        else:
+            break
+        for slot in (0, 2):
+            probe.state.close(slot)
+        probe.advance({1: (TEXT[5:9], 4)})
+        assert_as_fresh(kind, probe, 1, TEXT[:9])
+        probe.state.close(1)
+        assert pages_in_use(probe.state) <= 1
+    assert 3 < at < 399
 
 
 class FullMemory(CountingState):

@@ -89,7 +89,7 @@ def random_drafter_folder(seed: int) -> Made:
     tensors = _tensors(draw, seed, {**top, **nested}, dtype)
     if "d2t" in tensors:
         top["draft_vocab_size"] = tensors["d2t"].shape[0]
-    if draw.random() < 0.2:
+    if draw.random() < 0.2 and "d2t" not in tensors:
         top["draftwalk"] = {"draft_vocabulary": sorted(draw.sample(range(V), 30))}
     return Made({**top, "dflash_config": nested}, tensors)
 

@@ -63,6 +63,9 @@ class RecurrentState:
                 self._lengths[sequence] += 1
                 if self._lengths[sequence] % EVERY == 0:
                     self._checkpoints[sequence][self._lengths[sequence]] = value
+        self.abandon()
+
+    def abandon(self) -> None:
         self._pass.clear()
         self.after_rows.clear()
 

@@ -17,7 +17,8 @@ from draftwalk.ops.choice import BackEnd
 from draftwalk.result import Result
 from draftwalk.settings import Limits, Sampling, Window
 from draftwalk.train.measure import acceptance
-from draftwalk.train.shards import AnswerSet
+from draftwalk.train.shards import Answer, AnswerFacts, AnswerSet
+from draftwalk.train.turns import Turn, turns_of
 from draftwalk.train.visits import Walk
 from draftwalk.train.walk import walk
 from draftwalk.weights import GgufCheckpoint
@@ -113,6 +114,20 @@ def test_the_answers_have_every_kind_of_end(world: World) -> None:
 
 
 @pytest.mark.parametrize(
+    ("finish", "last", "limit"), [("stop", 18, 30), ("length", 17, 20), ("loop", 17, 20)]
+)
+def test_a_text_that_was_cut_ends_where_it_was_cut(finish: str, last: int, limit: int) -> None:
+    facts = AnswerFacts("1", "a", greedy=True, seed=0, loop=None, finish=finish)
+    learned = torch.tensor([False] * 3 + [True] * 4 + [False] * 3 + [True] * 10)
+    one = Answer(facts, torch.arange(20), learned, torch.zeros(19, 4))
+    earlier = Turn(first=3, last=5, end=7, limit=23)
+    assert turns_of(one, 20, 99) == [earlier, Turn(10, last, 20, limit)]
+    assert turns_of(one, 20, 12) == [earlier, Turn(10, 12, 20, limit)]
+    assert turns_of(one, 20, 9) == [earlier], "behind the drafter's context"
+    assert turns_of(one, 4, 99)[0] == Turn(3, 4, 7, 7), "it stopped with its last token"
+
+
+@pytest.mark.parametrize(
     ("drafter", "window"),
     [("knowing", 1), ("knowing", 3), ("knowing", FULL), ("short", FULL), ("random", 3)],
 )
@@ -162,6 +177,15 @@ def test_ranks_are_those_of_the_right_tokens(world: World) -> None:
     greedy = np.array([facts.greedy for facts in plain.facts])[plain.visits.answers]
     best = (plain.visits.drafted == plain.visits.truth)[greedy] & plain.visits.judged[greedy]
     assert (best == ((plain.visits.ranks[greedy] == 0) & plain.visits.judged[greedy])).all()
+
+
+def test_the_truth_ends_with_the_turn(world: World) -> None:
+    visits = walk(drafter_of(world.engine("knowing")), world.data, world.data.facts, (FULL,)).visits
+    for number, place, truth in zip(visits.answers, visits.places, visits.truth, strict=True):
+        one = world.data[int(number)]
+        end = next(end for first, end in turns(one) if first <= place < end)
+        known = one.tokens[place + 1 : min(end, place + 1 + FULL)].tolist()
+        assert truth.tolist() == known + [-1] * (FULL - len(known))
 
 
 def test_slots_are_given_back(world: World) -> None:

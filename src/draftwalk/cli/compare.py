@@ -10,7 +10,8 @@ from statistics import median
 from draftwalk.cli.answer import Asked, answer_one
 from draftwalk.cli.streams import say, write
 from draftwalk.engine import Engine
-from draftwalk.result import Result
+from draftwalk.errors import UserError
+from draftwalk.result import Result, Timings
 from draftwalk.settings import Rule
 
 ROUNDS = 3
@@ -26,7 +27,12 @@ def compare(engine: Engine, ids: Sequence[int], asked: Asked) -> bool:
 
     Before that, both answer a few tokens that are not counted. Returns whether no answer failed;
     unequal texts are told, not failed: in fp32 a near-tie may fall either way.
+
+    Raises:
+        UserError: nothing would be drafted.
     """
+    if engine.drafter.block == 1 or asked.window.n_max == 0:
+        raise UserError("nothing is drafted, so there is nothing to compare", "give a drafter: -md")
     plain = engine.plain()
     warm = replace(asked, limits=replace(asked.limits, max_tokens=_WARM_UP))
     for one in (engine, plain):
@@ -61,12 +67,21 @@ def _findings(
         f"tokens              {len(drafted[0].tokens)}",
         f"acceptance length   {timings.acceptance_length:.2f} (bonus token included, over "
         f"{timings.verify_n} verified drafts)",
+        f"window              {_windows(timings)}",
         f"with drafter        {with_drafter:.1f} tokens/s",
         f"plain decoding      {without:.1f} tokens/s",
         f"ratio               {ratio}",
         f"texts               {agreement([*undrafted, *drafted], rule)}",
         f"(medians of {ROUNDS} alternating runs after a warm-up; the prompt's time is not in them)",
     ]
+
+
+def _windows(timings: Timings) -> str:
+    """What was verified of drafts, and how often there was none."""
+    drafted, steps = timings.draft_steps_n, timings.draft_steps_n + timings.off_n
+    mean = timings.draft_n / drafted if drafted else 0.0
+    off = 100 * timings.off_n / steps if steps else 0.0
+    return f"{mean:.2f} tokens verified on average, nothing drafted in {off:.0f}% of steps"
 
 
 def _speed(results: list[Result]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,8 +14,9 @@ from rich.progress import Progress as Bar
 
 from draftwalk.cli.options import StoreOptions
 from draftwalk.cli.progress import downloading
-from draftwalk.cli.streams import say, write
+from draftwalk.cli.streams import say, write, write_json
 from draftwalk.convert import Container, Options, Report, convert, mix_of, override_of
+from draftwalk.convert.types import packing
 from draftwalk.convert.writing import Progress
 from draftwalk.fetch import Store, resolve
 from draftwalk.models import open_model
@@ -36,7 +38,7 @@ class Job:
     whole_tables: bool = True
 
 
-def run(job: Job, where: StoreOptions) -> None:
+def run(job: Job, where: StoreOptions, as_json: bool) -> None:
     """Converts, and tells what was written."""
     outtype = None if job.outtype is None else mix_of(job.outtype)
     overrides = [override_of(text) for text in job.overrides]
@@ -60,7 +62,10 @@ def run(job: Job, where: StoreOptions) -> None:
                 progress,
             ),
         )
-    tell(done)
+    if as_json:
+        write_json(facts(done))
+    else:
+        tell(done)
 
 
 @contextmanager
@@ -76,11 +81,36 @@ def writing() -> Iterator[Progress]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
+def facts(done: Report) -> dict[str, object]:
+    """What there is now, and every tensor that got another type than it should have."""
+    return {
+        "path": str(done.path),
+        "what": done.what,
+        "container": done.container,
+        "bytes": done.bytes,
+        "formats": dict(done.formats.most_common()),
+        "fallbacks": [
+            {"tensor": name, "width": width, "wanted": wanted, "stored": got}
+            for name, width, wanted, got in done.fallbacks
+        ],
+        "notes": list(done.notes),
+    }
+
+
 def tell(done: Report) -> None:
-    """The tensors that got another type than they should have, then what there is now."""
-    for name, width, wanted, got in done.fallbacks:
-        write(f"{name}: rows of {width} do not fit {wanted}, so it is {got}\n")
+    """How many tensors got another type than they should have, then what there is now."""
+    widths: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for _, width, wanted, got in done.fallbacks:
+        widths[wanted, got].append(width)
+    for (wanted, got), rows in widths.items():
+        lengths = ", ".join(map(str, sorted(set(rows))))
+        tensors = "1 tensor is" if len(rows) == 1 else f"{len(rows)} tensors are"
+        write(
+            f"{tensors} {got} in place of {wanted}: {packing(wanted).BLOCK} does not divide rows "
+            f"of {lengths}\n"
+        )
     formats = ", ".join(f"{count} {name}" for name, count in done.formats.most_common())
     write(f"{done.path}: {done.what}, {done.bytes / 1e6:.1f} MB of tensors ({formats})\n")
-    for note in done.notes:
+    notes = ["--json names the tensors of other types"] if done.fallbacks else []
+    for note in (*notes, *done.notes):
         say(f"note: {note}")

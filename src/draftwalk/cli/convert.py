@@ -11,18 +11,17 @@ import typer
 from draftwalk.cli.options import StoreOptions
 
 GGUF_ENDING = ".gguf"
+MODEL_FORMS = "GGUF file, folder, known name, or owner/name[:quant] of the Hugging Face hub"
 
-SOURCE = Annotated[
-    str, typer.Argument(metavar="SRC", help="The model: GGUF file, folder or known name.")
-]
+SOURCE = Annotated[str, typer.Argument(metavar="SRC", help=f"The model: {MODEL_FORMS}.")]
 DESTINATION = Annotated[Path, typer.Argument(metavar="DST", help="The file or folder to write.")]
 TARGET = Annotated[
     str | None,
     typer.Option(
         "--target",
         metavar="MODEL",
-        help="The model a drafter drafts for: its tokenizer goes into a GGUF file, its depth and "
-        "tables into folders.",
+        help="The model a drafter drafts for, likewise: its tokenizer goes into a GGUF file, its "
+        "depth and tables into folders.",
     ),
 ]
 TENSORS = Annotated[
@@ -41,6 +40,10 @@ REQUANTIZE = Annotated[
     typer.Option("--allow-requantize", help="Pack matrices again that are packed already."),
 ]
 FORCE = Annotated[bool, typer.Option("-f", "--force", help="Replace what is there.")]
+JSON = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON object, every tensor of another type in it."),
+]
 
 
 class Layout(StrEnum):
@@ -79,6 +82,7 @@ def convert(
     no_tokenizer: NO_TOKENIZER = False,
     allow_requantize: REQUANTIZE = False,
     force: FORCE = False,
+    as_json: JSON = False,
     store: StoreOptions,
 ) -> None:
     """Writes a drafter as GGUF, Hugging Face folder or speculators folder; targets as GGUF."""
@@ -101,4 +105,5 @@ def convert(
             force,
         ),
         store,
+        as_json,
     )

@@ -3,54 +3,42 @@
 from __future__ import annotations
 
 from collections import Counter
-
-import numpy as np
-import torch
-from numpy.typing import NDArray
+from collections.abc import Sequence
 
 from draftwalk.cli.facts import Facts, stored
-from draftwalk.cli.sizing import META, Sizing, state_bytes
+from draftwalk.cli.sizing import Sizing, state_bytes
 from draftwalk.draft.block import BlockDrafter
 from draftwalk.draft.config import DrafterConfig
 from draftwalk.draft.dialect import FINGERPRINT_KEY
 from draftwalk.draft.export import embedding_fingerprint
 from draftwalk.draft.load import build_drafter, read_config
-from draftwalk.draft.names import FEATURES
 from draftwalk.draft.pairing import EMBEDDING
+from draftwalk.draft.tables import warn_of_mask_row
+from draftwalk.draft.whole import build_alone
 from draftwalk.engine import Placement
-from draftwalk.ops.torch import DenseMatrix
-from draftwalk.target import SharedTables
 from draftwalk.target.load import build_target
 from draftwalk.weights import Checkpoint, GgufCheckpoint
 
 _SELECTOR = "candidate_selector."
 
 
-def is_drafter(checkpoint: Checkpoint) -> bool:
-    """Told by what it is made of: it joins its target's features."""
-    named = FEATURES in checkpoint.tensors or "target_layer_ids" in checkpoint.config
-    return named and EMBEDDING not in checkpoint.tensors
-
-
-def drafter_facts(checkpoint: Checkpoint, placement: Placement) -> Facts:
+def drafter_facts(
+    checkpoint: Checkpoint, placement: Placement, listed: Sequence[int] | None
+) -> Facts:
     """Builds the drafter without memory, over tables of a target of its sizes, and tells about it.
+
+    Args:
+        checkpoint: the drafter's.
+        placement: where it would compute.
+        listed: tokens it may propose, in place of those that the checkpoint lists.
 
     Raises:
         UserError: it cannot be used.
     """
     config = read_config(checkpoint)
     ops = Sizing(placement)
-    shape = (config.sizes.vocabulary, config.sizes.width)
-    table = DenseMatrix(torch.empty(shape, dtype=placement.dtype, device=META))
-    depth = max(config.taps) + 1
-
-    def rows(numbers: NDArray[np.int64]) -> DenseMatrix:
-        """Rows of the target's head; its type is not known here, so they are not counted."""
-        return DenseMatrix(table.weight[: len(numbers)])
-
-    tables = SharedTables(table, table, rows)
-    kv = placement.draft_kv
-    drafter = build_drafter(checkpoint, ops, tables, depth, placement.context, kv=kv)
+    warn_of_mask_row(checkpoint)
+    drafter = build_alone(checkpoint, ops, placement.context, listed, placement.draft_kv)
     tokens = drafter.context
     return {
         "file": str(checkpoint.path),
@@ -69,6 +57,7 @@ def drafter_facts(checkpoint: Checkpoint, placement: Placement) -> Facts:
         "own_embedding": "embed_tokens.weight" in checkpoint.tensors,
         "own_head": "lm_head.weight" in checkpoint.tensors,
         **_selector(checkpoint, config, ops),
+        "window": _calibration(config),
         "stored": stored(checkpoint.tensors.values()),
         "memory": {
             "dtype": str(placement.dtype).removeprefix("torch."),
@@ -79,7 +68,12 @@ def drafter_facts(checkpoint: Checkpoint, placement: Placement) -> Facts:
     }
 
 
-def pairing_facts(target: Checkpoint, drafter: Checkpoint, placement: Placement) -> Facts:
+def pairing_facts(
+    target: Checkpoint,
+    drafter: Checkpoint,
+    placement: Placement,
+    listed: Sequence[int] | None,
+) -> Facts:
     """How the two fit.
 
     Raises:
@@ -88,9 +82,8 @@ def pairing_facts(target: Checkpoint, drafter: Checkpoint, placement: Placement)
     ops = Sizing(placement)
     decoder = build_target(target, ops, placement.context)
     config = read_config(drafter)
-    build_drafter(
-        drafter, ops, decoder.tables, decoder.depth, decoder.context, kv=placement.draft_kv
-    )
+    tables, depth, context = decoder.tables, decoder.depth, decoder.context
+    build_drafter(drafter, ops, tables, depth, context, listed, placement.draft_kv)
     return {
         "vocabulary": f"{config.sizes.vocabulary} in both",
         "width": f"{decoder.width} in both",
@@ -102,7 +95,7 @@ def pairing_facts(target: Checkpoint, drafter: Checkpoint, placement: Placement)
 def _fingerprint(target: Checkpoint, drafter: Checkpoint) -> bool | str:
     wanted = drafter.metadata.get(FINGERPRINT_KEY) if isinstance(drafter, GgufCheckpoint) else None
     if wanted is None:
-        return "the drafter does not say"
+        return "unknown, the drafter does not say"
     return wanted == embedding_fingerprint(target.tensors[EMBEDDING])
 
 
@@ -110,6 +103,19 @@ def _draft_vocabulary(drafter: BlockDrafter) -> Facts:
     """How many tokens it may propose, where those are fewer."""
     words = drafter.vocabulary
     return {} if words is None else {"draft_vocabulary": len(words.ids)}
+
+
+def _calibration(config: DrafterConfig) -> Facts | str:
+    """Where the automatic window starts: how confidence and acceptance belong together."""
+    known = config.calibration
+    if known is None:
+        return "not calibrated, learned while it runs"
+    return {
+        "outcomes": known.labels,
+        "first_bias": round(known.bias[0], 3),
+        "first_slope": round(known.slope[0], 3),
+        "heat": round(known.heat, 3),
+    }
 
 
 def _windows(config: DrafterConfig) -> Facts:

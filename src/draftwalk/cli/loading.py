@@ -6,11 +6,14 @@ import warnings
 
 import torch
 
-from draftwalk.cli.getting import get_models
+from draftwalk.cli.getting import Pair, get_models
 from draftwalk.cli.options import ModelOptions, PlaceOptions, StoreOptions
 from draftwalk.cli.progress import downloading
+from draftwalk.draft.whole import is_drafter
 from draftwalk.engine import DEFAULT_CONTEXT, Engine, Placement, load
+from draftwalk.errors import CheckpointError, UserError
 from draftwalk.fetch import Store
+from draftwalk.models import open_model
 
 _MOST = 2**31 - 1  # a context that any model limits
 
@@ -42,7 +45,11 @@ def open_engine(models: ModelOptions, place: PlaceOptions, where: StoreOptions) 
     with downloading() as progress:
         pair = get_models(models, Store(where.cache_dir, where.offline, progress))
     target, drafter = pair.target, None if pair.drafter is None else pair.drafter.path
-    engine = load(target.path, drafter, placement(place), pair.plain, models.draft_vocabulary)
+    try:
+        engine = load(target.path, drafter, placement(place), pair.plain, models.draft_vocabulary)
+    except CheckpointError:
+        _check_parts(pair)
+        raise
     if place.ctx_size is not None and place.ctx_size > engine.context:
         warnings.warn(
             f"-c {place.ctx_size} is more than {target.name} was made for; "
@@ -56,3 +63,20 @@ def open_engine(models: ModelOptions, place: PlaceOptions, where: StoreOptions) 
             stacklevel=1,
         )
     return engine
+
+
+def _check_parts(pair: Pair) -> None:
+    """Tells a model that was given for the other one, which is why it could not be loaded.
+
+    Raises:
+        UserError: target or drafter is the other's kind.
+    """
+    if is_drafter(open_model(pair.target.path)):
+        raise UserError(
+            f"{pair.target.name} is a drafter, which cannot answer by itself",
+            "give it with -md, and its target with -m",
+        )
+    if pair.drafter is not None and not is_drafter(open_model(pair.drafter.path)):
+        raise UserError(
+            f"{pair.drafter.name} is no DFlash drafter", "draftwalk info says what it is"
+        )

@@ -280,6 +280,16 @@ class LimitOptions:
 class WindowOptions:
     """How much of a draft is verified."""
 
+    verify: Annotated[
+        str | None,
+        typer.Option(
+            "--window",
+            metavar="auto|N",
+            help="Drafted tokens to verify in a step. auto chooses anew in every step what is "
+            "fastest here, and drafts nothing where that is; N is always N, 0 decodes plainly. "
+            "[default: auto]",
+        ),
+    ] = None
     n_max: Annotated[
         int | None,
         typer.Option(
@@ -287,8 +297,7 @@ class WindowOptions:
             "--draft-max",
             min=0,
             metavar="N",
-            help="Most drafted tokens to verify; all the drafter's block has by default, "
-            "0 decodes plainly.",
+            help="The same as --window N; with --window auto, at most N.",
         ),
     ] = None
     n_min: Annotated[
@@ -309,7 +318,16 @@ class WindowOptions:
 
     def window(self) -> Window:
         """The same as settings."""
-        return Window(self.n_max, self.n_min, self.p_min)
+        if self.verify in (None, "auto"):
+            auto = self.n_max is None or self.verify == "auto"
+            return Window(self.n_max, self.n_min, self.p_min, auto)
+        if not re.fullmatch(r"\d{1,9}", self.verify or ""):
+            raise typer.BadParameter(f"--window {self.verify!r} is neither auto nor a whole number")
+        if self.n_max is not None:
+            raise typer.BadParameter(
+                "give the window with --window or --spec-draft-n-max, not both"
+            )
+        return Window(int(self.verify or ""), self.n_min, self.p_min)
 
 
 @dataclass(frozen=True)

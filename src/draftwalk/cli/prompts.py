@@ -10,7 +10,7 @@ from pathlib import Path
 import typer
 
 from draftwalk.cli import json_text
-from draftwalk.errors import PromptError
+from draftwalk.errors import PromptError, in_words
 
 STDIN = "-"
 
@@ -41,7 +41,7 @@ def read_prompt(argument: str | None) -> Prompt:
     try:
         return Prompt(sys.stdin.read().removesuffix("\n"))
     except (OSError, UnicodeDecodeError) as error:
-        raise PromptError(f"the prompt cannot be read from stdin: {error}") from error
+        raise PromptError(f"the prompt cannot be read from stdin: {in_words(error)}") from error
 
 
 def read_prompts(file: Path) -> list[Prompt]:
@@ -54,7 +54,7 @@ def read_prompts(file: Path) -> list[Prompt]:
     try:
         text = sys.stdin.read() if str(file) == STDIN else file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise PromptError(f"{file} cannot be read: {error}") from error
+        raise PromptError(f"{file} cannot be read: {in_words(error)}") from error
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not lines:
         raise PromptError(f"{file} has no prompts in it")

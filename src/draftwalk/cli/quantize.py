@@ -9,6 +9,7 @@ import typer
 from draftwalk.cli.convert import (
     DESTINATION,
     FORCE,
+    JSON,
     NO_TOKENIZER,
     REQUANTIZE,
     SOURCE,
@@ -36,6 +37,7 @@ def quantize(
     no_tokenizer: NO_TOKENIZER = False,
     allow_requantize: REQUANTIZE = False,
     force: FORCE = False,
+    as_json: JSON = False,
     store: StoreOptions,
 ) -> None:
     """Packs a drafter's matrices as llama.cpp would, and tells where another type was taken."""
@@ -55,4 +57,5 @@ def quantize(
             whole_tables=False,
         ),
         store,
+        as_json,
     )

@@ -56,6 +56,7 @@ def batch_json(results: Sequence[Result]) -> Json:
     if any(t.verify_n for t in timings):
         found["draft_n"] = sum(t.draft_n for t in timings)
         found["draft_n_accepted"] = sum(t.draft_n_accepted for t in timings)
+    found |= _windows_json(timings)
     return {
         "results": [result_json(result) for result in results],
         "usage": _usage(results),
@@ -75,7 +76,7 @@ def timings_json(timings: Timings) -> Json:
     }
     if timings.verify_n:
         found |= {"draft_n": timings.draft_n, "draft_n_accepted": timings.draft_n_accepted}
-    return found
+    return {**found, **_windows_json([timings])}
 
 
 def statistics(result: Result) -> str:
@@ -87,6 +88,7 @@ def statistics(result: Result) -> str:
         f"answer   {t.predicted_n} tokens, {_ENDED[result.finish_reason]}; after the first "
         f"{t.predicted_ms / 1e3:.2f} s ({t.predicted_per_second:.1f} tokens/s)",
         *_drafts(t.verify_n, t.draft_n, t.draft_n_accepted),
+        *_windows([t]),
         *_shares([step.times for step in result.steps if not step.prompt_rows]),
     ]
     if result.seed is not None:
@@ -109,6 +111,7 @@ def batch_statistics(results: Sequence[Result]) -> str:
             sum(t.draft_n for t in timings),
             sum(t.draft_n_accepted for t in timings),
         ),
+        *_windows(timings),
         *_shares(times),
     ]
     return "\n".join(lines)
@@ -122,6 +125,26 @@ def _drafts(verified: int, drafted: int, accepted: int) -> list[str]:
         f"over {verified} verified drafts), acceptance rate {100 * accepted / drafted:.1f}% "
         f"of {drafted} drafted"
     ]
+
+
+def _windows(timings: Sequence[Timings]) -> list[str]:
+    """How many tokens were verified of drafts, and where nothing was drafted."""
+    found = _windows_json(timings)
+    if not found:
+        return []
+    return [
+        f"window   {found['window_mean']:.2f} tokens of a draft verified on average; nothing "
+        f"drafted in {100 * found['draft_off']:.0f}% of steps"
+    ]
+
+
+def _windows_json(timings: Sequence[Timings]) -> dict[str, float]:
+    """The same as numbers; of answers for which nothing was ever drafted, none."""
+    drafted, off = (sum(t.draft_steps_n for t in timings), sum(t.off_n for t in timings))
+    if not drafted:
+        return {}
+    verified = sum(t.draft_n for t in timings)
+    return {"window_mean": verified / drafted, "draft_off": off / (drafted + off)}
 
 
 def _shares(times: Sequence[StepTimes]) -> list[str]:
@@ -147,6 +170,7 @@ def _usage(results: Sequence[Result]) -> Json:
 def _step_json(step: Step) -> Json:
     return {
         "prompt_rows": step.prompt_rows,
+        "asked": step.asked,
         "draft": list(step.draft),
         "accepted": step.accepted,
         "tokens": list(step.tokens),

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from draftwalk.cli.options import (
+    NO_DRAFTER,
     ChatOptions,
     LimitOptions,
     ModelOptions,
@@ -58,7 +59,7 @@ class RunOptions:
     ] = False
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No statistics on stderr.")] = False
 
-    def check(self, prompt: str | None) -> None:
+    def check(self, prompt: str | None, models: ModelOptions, window: WindowOptions) -> None:
         """Refuses options that contradict each other."""
         if self.prompts is not None and prompt is not None:
             raise typer.BadParameter("give either a prompt or --prompts, not both")
@@ -68,6 +69,9 @@ class RunOptions:
             raise typer.BadParameter(f"{' and '.join(chosen)} cannot be combined")
         if self.prompts is not None and chosen and not self.as_json:
             raise typer.BadParameter(f"{chosen[0]} shows one answer, --prompts asks for many")
+        drafts = models.model_draft != NO_DRAFTER and window.window().n_max != 0
+        if self.compare and not drafts:
+            raise typer.BadParameter("--compare: without drafts there is nothing to compare")
 
 
 def run(
@@ -83,9 +87,9 @@ def run(
     store: StoreOptions,
 ) -> None:
     """Answers a prompt, or a file of prompts."""
+    own.check(prompt, models, window)
     from draftwalk.cli import answer, compare, loading, output, prompts
 
-    own.check(prompt)
     given = sampling.asked(), limits.limits(), window.window()
     form = answer.Format(own.raw, chat.system, chat.template_kwargs())
     many = None if own.prompts is None else prompts.read_prompts(own.prompts)

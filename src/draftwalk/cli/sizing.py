@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from draftwalk.engine import Placement, find_device
@@ -13,12 +12,10 @@ from draftwalk.loop import CHUNK
 from draftwalk.ops import Matrix
 from draftwalk.ops.choice import chosen
 from draftwalk.ops.memory import KVType, PagePool
-from draftwalk.ops.torch import DenseMatrix, TorchOperations
+from draftwalk.ops.shapes import META, ShapeOperations
 from draftwalk.rows import Rows, Rowset
 from draftwalk.state import State
 from draftwalk.weights import RawTensor
-
-META = torch.device("meta")
 
 
 def back_end(placement: Placement) -> Literal["native", "torch"]:
@@ -30,10 +27,8 @@ def back_end(placement: Placement) -> Literal["native", "torch"]:
     return chosen(placement.back_end, find_device(placement.device), placement.dtype)
 
 
-class Sizing(TorchOperations):
-    """The torch back end on torch's `meta` device, where a tensor is a shape and a type.
-
-    Whatever a checkpoint gets wrong about names and shapes is found all the same.
+class Sizing(ShapeOperations):
+    """Knows shapes, and the sizes that they have on the back end that would compute.
 
     Args:
         placement: where models would compute; the sizes are those of that back end.
@@ -43,7 +38,7 @@ class Sizing(TorchOperations):
     """
 
     def __init__(self, placement: Placement) -> None:
-        super().__init__(META, placement.dtype)
+        super().__init__(placement.dtype)
         self.native = back_end(placement) == "native"
         self.weights = 0
         self._kv = placement.kv
@@ -51,11 +46,11 @@ class Sizing(TorchOperations):
     def matrix(self, raw: RawTensor) -> Matrix:
         """Notes a matrix."""
         self.weights += self.bytes_of(raw)
-        return DenseMatrix(torch.empty(raw.shape, dtype=self.dtype, device=META))
+        return super().matrix(raw)
 
     def vector(self, raw: RawTensor, plus: float = 0.0) -> Tensor:
         """Notes a tensor."""
-        tensor = torch.empty(raw.shape, dtype=self.dtype, device=META)
+        tensor = super().vector(raw, plus)
         self.weights += tensor.nbytes
         return tensor
 
@@ -70,7 +65,7 @@ class Sizing(TorchOperations):
     ) -> PagePool:
         """Pages that are only counted."""
         if not self.native:
-            return super().page_pool(layers, heads, head_dim)
+            return super().page_pool(layers, heads, head_dim, kind or self._kv)
         from draftwalk.ops.native.pages import page_bytes
 
         return CountedPages(layers * page_bytes(heads, head_dim, kind or self._kv))

@@ -193,6 +193,16 @@ class LearnOptions:
     rate: Annotated[
         float, typer.Option("--lr", min=1e-8, metavar="X", help="Its learning rate.")
     ] = 4e-3
+    listed: Annotated[
+        int,
+        typer.Option(
+            "--draft-vocabulary",
+            min=0,
+            metavar="N",
+            help="Tokens the finished drafter may propose here, the target's most frequent; 0 is "
+            "all. Other engines pass the list over.",
+        ),
+    ] = 8192
     frozen: Annotated[
         list[Frozen] | None,
         typer.Option("--freeze", help="Leave a part as it starts. May be repeated."),

@@ -287,7 +287,9 @@ def _fit(
                 text += f" ({told.measured:.2f} on answers held out)"
             meter.show(told.done, 1.0, text)
 
-        run = Run(folder, engine, data, held, settings, budget, place, processes, arguments)
+        run = Run(
+            folder, engine, data, held, settings, learn.listed, budget, place, processes, arguments
+        )
         return run_fit(run, config, start, report)
 
 

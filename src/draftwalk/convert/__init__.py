@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from draftwalk.convert.drafter import Drafter, is_drafter, read_drafter
+from draftwalk.convert.drafter import Drafter, read_drafter
 from draftwalk.convert.metadata import Metadata
 from draftwalk.convert.replacing import replacing
 from draftwalk.convert.target_facts import TargetFacts, target_facts
@@ -34,7 +34,10 @@ from draftwalk.convert.writing import (
     write_folder,
     write_gguf_drafter,
 )
+from draftwalk.draft.tables import has_mask_row
+from draftwalk.draft.whole import is_drafter
 from draftwalk.errors import UserError
+from draftwalk.fetch.hub.choice import MASK_ROW
 from draftwalk.weights import Checkpoint, GgufCheckpoint
 
 __all__ = ["Container", "Options", "Report", "convert", "mix_of", "override_of"]
@@ -90,8 +93,16 @@ def convert(source: Checkpoint, destination: Path, to: Container, options: Optio
         _check_folder(options)
     if not is_drafter(source):
         return _convert_target(source, destination, to, options)
+    if has_mask_row(source):
+        raise UserError(
+            f"{source.path.name}: {MASK_ROW}, a row of its own for the mask token, is a pickle and "
+            "is not read, so what is written would draft otherwise",
+            "move it away to convert the drafter without it",
+        )
     target = None if options.target is None else target_facts(options.target)
-    drafter = read_drafter(source, target, options.whole_tables)
+    mix = options.outtype
+    floats = mix.format if mix is not None and mix.format in FLOATS else None
+    drafter = read_drafter(source, target, options.whole_tables, floats)
     with replacing(destination, options.force) as beside:
         if to == "gguf":
             stored, notes = write_gguf_drafter(

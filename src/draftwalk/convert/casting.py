@@ -20,17 +20,18 @@ def cast(tensor: PlannedTensor, into: PackingFormat) -> PlannedTensor:
     Raises:
         CheckpointError: when it is made: values not finite, or that the format cannot hold.
     """
-    if tensor.format is into:
-        return tensor
     if isinstance(tensor.format, IntegerFormat):
         raise CheckpointError(f"tensor {tensor.name} holds whole numbers where weights are needed")
 
     def make() -> RawTensor:
         raw = tensor.made()
+        if tensor.format is into:
+            _check_finite(tensor.name, raw.is_finite())
+            return raw
         values = raw.unpack()
         _check(tensor.name, values, into)
         packed = pack_tensor(tensor.name, values, into)
-        if into.BLOCK > 1 and not np.isfinite(packed.unpack()).all():
+        if into.BLOCK > 1 and not packed.is_finite():
             raise CheckpointError(f"tensor {tensor.name} has values too large for {into.NAME}")
         raw.forget()
         return packed
@@ -48,12 +49,16 @@ def is_exact(tensor: PlannedTensor, into: PackingFormat) -> bool:
 
 
 def _check(name: str, values: NDArray[np.float32], into: PackingFormat) -> None:
-    if not np.isfinite(values).all():
+    _check_finite(name, bool(np.isfinite(values).all()))
+    if into.NAME == "F16" and np.abs(values).max(initial=0.0) > _LARGEST_HALF:
+        raise CheckpointError(f"tensor {name} has values too large for F16", "take BF16 or F32")
+
+
+def _check_finite(name: str, finite: bool) -> None:
+    if not finite:
         raise CheckpointError(
             f"tensor {name} has values that are not finite", "the checkpoint is damaged"
         )
-    if into.NAME == "F16" and np.abs(values).max(initial=0.0) > _LARGEST_HALF:
-        raise CheckpointError(f"tensor {name} has values too large for F16", "take BF16 or F32")
 
 
 def cast_integers(tensor: PlannedTensor, name: str) -> PlannedTensor:

@@ -18,9 +18,10 @@ from draftwalk.convert.types import FLOATS, packing
 from draftwalk.draft.config import DrafterConfig
 from draftwalk.draft.dialect import FINGERPRINT_KEY
 from draftwalk.draft.export import embedding_fingerprint
-from draftwalk.draft.load import check_pairing, read_config
-from draftwalk.draft.pairing import EMBEDDING as TARGET_EMBEDDING
+from draftwalk.draft.load import check_pairing
+from draftwalk.draft.whole import check_whole
 from draftwalk.errors import CheckpointError, PairingError
+from draftwalk.quant import PackingFormat
 from draftwalk.target.rope import half_split_order
 from draftwalk.weights import (
     Checkpoint,
@@ -64,12 +65,12 @@ class Drafter:
     checkpoint: Checkpoint
 
 
-def is_drafter(checkpoint: Checkpoint) -> bool:
-    """Told by what it is made of: it joins a target's features."""
-    return FC in checkpoint.tensors and TARGET_EMBEDDING not in checkpoint.tensors
-
-
-def read_drafter(checkpoint: Checkpoint, target: TargetFacts | None, whole_tables: bool) -> Drafter:
+def read_drafter(
+    checkpoint: Checkpoint,
+    target: TargetFacts | None,
+    whole_tables: bool,
+    table_type: str | None = None,
+) -> Drafter:
     """Reads a drafter of any layout.
 
     Args:
@@ -77,12 +78,13 @@ def read_drafter(checkpoint: Checkpoint, target: TargetFacts | None, whole_table
         target: the model it drafts for.
         whole_tables: multiply selector tables out that are stored as factors of the target's
             embedding; other engines know no other.
+        table_type: float format of such tables; that of their factors by default.
 
     Raises:
         CheckpointError: it is damaged, or the target is needed.
         PairingError: it is another target's.
     """
-    config = read_config(checkpoint)
+    config = check_whole(checkpoint)
     source = provenance(checkpoint)
     if target is not None:
         check_pairing(config, *_size(target.embedding), target.depth)
@@ -97,7 +99,7 @@ def read_drafter(checkpoint: Checkpoint, target: TargetFacts | None, whole_table
         tensors = {name: turned(one, config, back=False) for name, one in tensors.items()}
     fingerprint = _fingerprint(checkpoint)
     if whole_tables and any(f"{_SELECTOR}{side}_factor" in tensors for side in _SIDES):
-        tensors = _multiplied_out(tensors, checkpoint.path.name, fingerprint, target)
+        tensors = _multiplied_out(tensors, checkpoint.path.name, fingerprint, target, table_type)
         fingerprint = None
     return Drafter(
         checkpoint.path.name,
@@ -182,6 +184,7 @@ def _multiplied_out(
     where: str,
     fingerprint: str | None,
     target: TargetFacts | None,
+    table_type: str | None,
 ) -> dict[str, PlannedTensor]:
     """Selector tables in place of their factors."""
     if target is None:
@@ -200,13 +203,15 @@ def _multiplied_out(
         factor = out.pop(f"{_SELECTOR}{side}_factor", None)
         if factor is not None:
             name = f"{_SELECTOR}{side}_codebook"
-            out[name] = _table(name, factor, target.embedding)
+            own = factor.format.NAME if factor.format.NAME in FLOATS else "BF16"
+            out[name] = _table(name, factor, target.embedding, packing(table_type or own))
     return out
 
 
-def _table(name: str, factor: PlannedTensor, embedding: RawTensor) -> PlannedTensor:
-    """embedding times factor transposed, in the factor's format if that is a float."""
-    into = packing(factor.format.NAME if factor.format.NAME in FLOATS else "BF16")
+def _table(
+    name: str, factor: PlannedTensor, embedding: RawTensor, into: PackingFormat
+) -> PlannedTensor:
+    """embedding times factor transposed."""
     shape = (embedding.shape[0], factor.shape[0])
 
     def make() -> RawTensor:

@@ -12,8 +12,10 @@ from collections.abc import Mapping
 
 from draftwalk.convert.drafter import Drafter
 from draftwalk.convert.folder_tensors import source_of
+from draftwalk.convert.provenance import Provenance
 from draftwalk.convert.same import differences
-from draftwalk.draft.config import OWN_TABLE, VOCABULARY_KEY, DrafterConfig
+from draftwalk.draft.config import OWN_TABLE, VOCABULARY_KEY, WINDOW_KEY, DrafterConfig
+from draftwalk.draft.export import calibrated, calibration_table
 from draftwalk.errors import CheckpointError
 from draftwalk.target.rope import DEFAULT_THETA, rope_fields
 from draftwalk.weights import Fields
@@ -43,16 +45,35 @@ def hf_config_text(drafter: Drafter, most: str, outtype: str | None) -> str:
     if source is None:
         return config_text(hf_config(drafter, most))
     told = DrafterConfig.read(source.config, f"{drafter.where}: the configuration of its source")
+    return source_text(source, told, drafter, outtype)
+
+
+def source_text(
+    source: Provenance, told: DrafterConfig, drafter: Drafter, outtype: str | None
+) -> str:
+    """The configuration of a source, word for word where nothing was asked for or learned since.
+
+    Args:
+        source: whose it is.
+        told: what it means.
+        drafter: what is written.
+        outtype: format that was asked for, if there was one.
+
+    Raises:
+        CheckpointError: it is not the file's.
+    """
     check_same(told, drafter)
-    if outtype is None:
-        return source.text
-    dtypes = {key: DTYPES[outtype] for key in _DTYPE_KEYS if key in source.config}
-    return config_text({**source.config, **dtypes})
+    config = source.config
+    if differences(told, drafter.config):  # it was calibrated since
+        config = calibrated(config, drafter.config.calibration)
+    if outtype is not None:
+        config = {**config, **{key: DTYPES[outtype] for key in _DTYPE_KEYS if key in config}}
+    return source.text if config is source.config else config_text(config)
 
 
 def check_same(told: DrafterConfig, drafter: Drafter) -> None:
     """Refuses a configuration that says something else than the drafter's file."""
-    differing = differences(told, drafter.config)
+    differing = [one for one in differences(told, drafter.config) if one != "calibration"]
     if differing:
         raise CheckpointError(
             f"{drafter.where}: the configuration of its source says otherwise than the file: "
@@ -157,8 +178,11 @@ def scale_keys(config: DrafterConfig) -> dict[str, object]:
 
 def own_table(config: DrafterConfig, more: Mapping[str, object]) -> dict[str, object]:
     """This package's own table, if it says anything."""
-    listed = {} if config.listed is None else {VOCABULARY_KEY: list(config.listed)}
-    table = {**listed, **more}
+    table: dict[str, object] = {**more}
+    if config.listed is not None:
+        table[VOCABULARY_KEY] = list(config.listed)
+    if config.calibration is not None:
+        table[WINDOW_KEY] = calibration_table(config.calibration)
     return {OWN_TABLE: table} if table else {}
 
 

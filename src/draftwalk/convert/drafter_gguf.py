@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from draftwalk.convert.drafter import Drafter
 from draftwalk.convert.metadata import Metadata, size_keys
 from draftwalk.convert.types import Mix
-from draftwalk.draft.dialect import DIALECT, FINGERPRINT_KEY, LIST_KEY
+from draftwalk.draft.dialect import DIALECT, FINGERPRINT_KEY, LIST_KEY, WINDOW_PREFIX
 from draftwalk.errors import CheckpointError
 from draftwalk.target.rope import DEFAULT_THETA, rope_fields
 from draftwalk.weights import Fields, GgufCheckpoint, Typed
@@ -59,6 +59,14 @@ def _extensions(drafter: Drafter) -> Metadata:
         keys[FINGERPRINT_KEY] = drafter.fingerprint
     if drafter.config.listed is not None:
         keys[LIST_KEY] = Typed(ValueType.INT32, list(drafter.config.listed))
+    known = drafter.config.calibration
+    if known is not None:
+        keys |= {
+            f"{WINDOW_PREFIX}bias": Typed(ValueType.FLOAT32, list(known.bias)),
+            f"{WINDOW_PREFIX}slope": Typed(ValueType.FLOAT32, list(known.slope)),
+            f"{WINDOW_PREFIX}heat": Typed(ValueType.FLOAT32, known.heat),
+            f"{WINDOW_PREFIX}labels": Typed(ValueType.INT64, known.labels),
+        }
     if drafter.source is not None:
         keys |= drafter.source.keys()
     return keys
@@ -111,7 +119,8 @@ def _rope(drafter: Drafter) -> Metadata:
         keys["rope.scaling.factor"] = float(rope.need("factor", POSITIVE))
     elif kind != "default":
         raise CheckpointError(
-            f"{drafter.where}: rope scaling {kind!r} cannot be said in a GGUF drafter"
+            f"{drafter.where}: rope scaling {kind[:40]!r} cannot be said in a GGUF drafter",
+            "llama.cpp reads no divisors of angles for drafters; --to hf keeps it",
         )
     planes = drafter.target is not None and drafter.target.many_planes
     if isinstance(drafter.checkpoint, GgufCheckpoint):

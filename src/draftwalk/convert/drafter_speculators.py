@@ -11,11 +11,11 @@ from draftwalk.convert.drafter import EMBEDDING, HEAD, Drafter
 from draftwalk.convert.drafter_folder import (
     DTYPES,
     backbone_keys,
-    check_same,
     config_text,
     own_table,
     scale_keys,
     selector_keys,
+    source_text,
 )
 from draftwalk.convert.folder_tensors import folder_tensors, source_of
 from draftwalk.draft.config import DrafterConfig
@@ -39,17 +39,24 @@ def speculators_config_text(drafter: Drafter, most: str, outtype: str | None) ->
     if source is None:
         return config_text(speculators_config(drafter, most))
     where = f"{drafter.where}: the configuration of its source"
-    check_same(DrafterConfig.read(usual_config(source.config, where), where), drafter)
-    if outtype is None:
-        return source.text
-    dtypes = {key: DTYPES[outtype] for key in ("dtype", "torch_dtype") if key in source.config}
-    return config_text({**source.config, **dtypes})
+    told = DrafterConfig.read(usual_config(source.config, where), where)
+    return source_text(source, told, drafter, outtype)
 
 
 def speculators_config(drafter: Drafter, most: str) -> dict[str, object]:
-    """A new configuration."""
+    """A new configuration.
+
+    Raises:
+        CheckpointError: the layout has no words for it.
+    """
     config = drafter.config
     kind = "dflash" if config.selector is None else "dflash2"
+    if kind == "dflash2" and config.head_rows != config.sizes.vocabulary:
+        raise CheckpointError(
+            f"{drafter.where}: a DFlash2 drafter with a head of {config.head_rows} tokens cannot "
+            "be said in the speculators layout",
+            "it knows heads of fewer tokens for DFlash only; --to hf and --to gguf keep it",
+        )
     decoder = {k: v for k, v in backbone_keys(drafter).items() if k not in _NOT_OF_DECODER}
     method = {
         "proposal_type": "greedy",

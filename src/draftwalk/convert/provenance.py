@@ -15,7 +15,7 @@ from typing import Literal
 
 from draftwalk.draft.config import OWN_TABLE
 from draftwalk.draft.speculators import KIND_KEY
-from draftwalk.errors import CheckpointError
+from draftwalk.errors import CheckpointError, in_words
 from draftwalk.weights import Checkpoint, Fields, GgufCheckpoint, RawTensor, SafetensorsFolder
 from draftwalk.weights.fields import MAPPING, TEXT
 from draftwalk.weights.json_file import parse_json_object
@@ -91,7 +91,7 @@ def _config_text(checkpoint: Checkpoint) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"{file} cannot be read: {error}") from None
+        raise CheckpointError(f"{file} cannot be read: {in_words(error)}") from None
 
 
 def _as_stored(checkpoint: Checkpoint) -> Mapping[str, RawTensor]:

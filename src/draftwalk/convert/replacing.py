@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from draftwalk.errors import UserError
+from draftwalk.errors import UserError, in_words
+from draftwalk.weights.whole_file import partial_beside, remove, remove_leftovers
 
 # What a folder may hold that is replaced: nothing that was not written by a converter.
 _OURS = {"config.json", "model.safetensors"}
@@ -27,14 +28,17 @@ def replacing(destination: Path, force: bool) -> Iterator[Path]:
     """
     place = Path.cwd() / destination
     _check(place, destination, force)
-    beside = place.with_name(f".{place.name}.{os.getpid()}.partial")
+    beside = partial_beside(place)
     try:
+        remove_leftovers(place)
+        remove(beside)  # of a process that had this number before
         yield beside
+        _check(place, destination, force)  # something may have come there meanwhile
         _move(beside, place)
     except OSError as error:
-        raise UserError(f"{destination} cannot be written: {error.strerror or error}") from error
+        raise UserError(f"{destination} cannot be written: {in_words(error)}") from error
     finally:
-        _remove(beside)
+        remove(beside)
 
 
 def _check(place: Path, asked: Path, force: bool) -> None:
@@ -75,10 +79,3 @@ def _move(beside: Path, place: Path) -> None:
         old.rename(place)
         raise
     shutil.rmtree(old)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)

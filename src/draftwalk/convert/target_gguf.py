@@ -22,9 +22,10 @@ from draftwalk.convert.metadata import Metadata, size_keys
 from draftwalk.convert.tokenizer_gguf import tokenizer_keys
 from draftwalk.convert.types import MIXES, Mix, Override, choose, packing
 from draftwalk.errors import CheckpointError
+from draftwalk.ops.shapes import ShapeOperations
 from draftwalk.quant import IntegerFormat
 from draftwalk.target.blueprint import Architecture, Blueprint, Sizes
-from draftwalk.target.load import known_architectures, read_blueprint
+from draftwalk.target.load import build_target, known_architectures, read_blueprint
 from draftwalk.target.rope import rope_fields
 from draftwalk.weights import (
     Checkpoint,
@@ -88,12 +89,11 @@ def target_file(
         raise CheckpointError(
             f"{checkpoint.path.name} is a GGUF file already", "convert the folder it was made from"
         )
-    blueprint, _ = read_blueprint(checkpoint)
+    blueprint = build_target(checkpoint, ShapeOperations()).blueprint  # it is whole
     config = Fields(checkpoint.config, checkpoint.path.name)
     architecture = known_architectures()[config.need("model_type", TEXT)]
     mix = mix or _own_mix(checkpoint)
     stored = _tensors(checkpoint, architecture, blueprint, mix, overrides)
-    _check_layers(checkpoint)
     metadata: Metadata = {
         "general.architecture": architecture.dialect.name,
         "general.type": "model",
@@ -205,23 +205,6 @@ def _planned(raw: RawTensor, architecture: Architecture, sizes: Sizes) -> Planne
             make=lambda: pack_tensor(raw.name, raw.unpack() + shift, into),
         )
     return PlannedTensor.of(raw)
-
-
-def _check_layers(checkpoint: Checkpoint) -> None:
-    """Every layer must have what the first one has: a file that ends early looks whole."""
-    parts: dict[str, set[str]] = {}
-    for name in checkpoint.tensors:
-        before, found, rest = name.partition("layers.")
-        number, _, part = rest.partition(".")
-        if found and not is_recomputed(name):
-            parts.setdefault(f"{before}layers.{number}", set()).add(part)
-    first = next(iter(parts.values()), set())
-    for layer, found_parts in parts.items():
-        for part in sorted(first ^ found_parts):
-            raise CheckpointError(
-                f"{checkpoint.path.name}: not every layer has a {part}, see {layer}",
-                "the checkpoint is incomplete",
-            )
 
 
 def _check_same(checkpoint: Checkpoint, path: Path) -> None:

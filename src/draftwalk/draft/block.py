@@ -56,9 +56,22 @@ class BlockDrafter(ABC):
         """Places its rope tables reach."""
         return self._backbone.context
 
-    @abstractmethod
+    @property
+    def ops(self) -> Operations:
+        """The back end it runs on."""
+        return self._ops
+
     def propose(self, requests: Sequence[DraftRequest], block: int | None = None) -> list[Draft]:
         """One pass for all blocks, then a path through each."""
+        return self.pick(requests, self.draft(requests, block)) if requests else []
+
+    @abstractmethod
+    def pick(self, requests: Sequence[DraftRequest], outputs: tuple[Tensor, ...]) -> list[Draft]:
+        """A path through each block of a pass, from what `draft` returned."""
+
+    @abstractmethod
+    def candidates(self, outputs: tuple[Tensor, ...]) -> Tensor:
+        """Each drafted row's tokens of the greatest logits [M, K], from what `draft` returned."""
 
     @abstractmethod
     def outputs(self, hidden: Tensor, rows: Rows) -> tuple[Tensor, ...]:

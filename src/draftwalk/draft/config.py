@@ -21,11 +21,14 @@ from draftwalk.weights.fields import (
     FLAG,
     INDEX,
     INDEXES,
+    MAPPING,
     NUMBER,
+    NUMBERS,
     POSITIVE,
     TEXTS,
     Fields,
 )
+from draftwalk.window import Calibration
 
 # Keys of other drafter families and of parts that are not implemented, where they are switched off.
 _OFF: Mapping[str, object] = {
@@ -47,6 +50,7 @@ _ELSEWHERE = {"tie_word_embeddings", "num_target_layers", "max_window_layers"}
 # This package's own table in config.json, which other engines pass over.
 OWN_TABLE = "draftwalk"
 VOCABULARY_KEY = "draft_vocabulary"
+WINDOW_KEY = "window"  # a table: how confidence and acceptance belong together
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,8 @@ class DrafterConfig:
         windows: each layer's window, or `None`.
         causal: whether each layer's block rows see only those before them.
         embedding_scale, multiplier, softcap: on embeddings, on logits, and their cap.
+        selector: DFlash2's parts, or `None`.
+        calibration: how confidence and acceptance belong together, if it says so.
     """
 
     sizes: Sizes
@@ -98,6 +104,7 @@ class DrafterConfig:
     multiplier: float
     softcap: float | None
     selector: SelectorConfig | None
+    calibration: Calibration | None
 
     @staticmethod
     def read(config: Mapping[str, object], where: str) -> DrafterConfig:
@@ -114,6 +121,7 @@ class DrafterConfig:
         sizes = Sizes.read(top)
         rows = _head_rows(fields, sizes)
         windows = _windows(fields, sizes.depth)
+        block = fields.get("block_size", BLOCK, 16)
         read = DrafterConfig(
             sizes=sizes,
             head_rows=rows,
@@ -126,7 +134,7 @@ class DrafterConfig:
             sinks=fields.get("attention_sink_bias", FLAG, False),
             taps=_taps(fields, sizes.depth),
             target_width=fields.get("target_hidden_size", COUNT, sizes.width),
-            block=fields.get("block_size", BLOCK, 16),
+            block=block,
             mask=fields.need("mask_token_id", INDEX),
             windows=windows,
             causal=_causal(fields, windows),
@@ -134,6 +142,7 @@ class DrafterConfig:
             multiplier=fields.get("output_multiplier", POSITIVE, 1.0),
             softcap=fields.get("final_logit_softcapping", NUMBER, 0.0) or None,
             selector=_selector(fields, sizes, rows),
+            calibration=_calibration(top, block - 1),
         )
         fields.finish(HARMLESS | _ELSEWHERE, {**NEUTRAL, **_OFF})
         return read.checked(fields)
@@ -164,6 +173,24 @@ def _listed(top: Fields) -> tuple[int, ...] | None:
     own = top.table(OWN_TABLE)
     ids = own.get(VOCABULARY_KEY, INDEXES, None)
     return None if ids is None else tuple(ids)
+
+
+def _calibration(top: Fields, positions: int) -> Calibration | None:
+    """The table beside it; nothing is computed from it but windows, yet it must make sense."""
+    own = top.table(OWN_TABLE)
+    if own.get(WINDOW_KEY, MAPPING, None) is None:
+        return None
+    table = own.table(WINDOW_KEY)
+    bias, slope = (tuple(table.need(key, NUMBERS)) for key in ("bias", "slope"))
+    if len(bias) != positions or len(slope) != positions:
+        table.fail(
+            f"key {table.prefix}bias and slope have {len(bias)} and {len(slope)} values for "
+            f"{positions} drafted tokens"
+        )
+    if min(slope) < 0:
+        table.fail(f"key {table.prefix}slope has {min(slope):g}, expected numbers from 0")
+    heat, labels = table.get("heat", NUMBER, 0.0), table.get("labels", INDEX, 0)
+    return Calibration(bias, slope, heat, labels)
 
 
 def _taps(fields: Fields, depth: int) -> tuple[int, ...]:

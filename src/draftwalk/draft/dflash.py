@@ -19,11 +19,9 @@ CONFIDENCE_TOKENS = 10  # llama.cpp's p_min looks at the softmax over the ten be
 class DFlash(BlockDrafter):
     """A DFlash drafter; any distribution over its vocabulary can be its q."""
 
-    def propose(self, requests: Sequence[DraftRequest], block: int | None = None) -> list[Draft]:
-        """One pass for all blocks, then a token for each row."""
-        if not requests:
-            return []
-        values, peaks, ids = self.draft(requests, block)
+    def pick(self, requests: Sequence[DraftRequest], outputs: tuple[Tensor, ...]) -> list[Draft]:
+        """A token for each row."""
+        values, peaks, ids = outputs
         size = len(values) // len(requests)
         if self.vocabulary is not None and not all(_takes_best(one) for one in requests):
             values = self.vocabulary.spread(values)
@@ -33,6 +31,10 @@ class DFlash(BlockDrafter):
             _pick(logits.part(start, start + min(size, request.limit)), peaks[start:], request)
             for start, request in zip(starts, requests, strict=True)
         ]
+
+    def candidates(self, outputs: tuple[Tensor, ...]) -> Tensor:
+        """The ten best of each row."""
+        return outputs[2]
 
     def outputs(self, hidden: Tensor, rows: Rows) -> tuple[Tensor, ...]:
         """Logits [M, V], the greatest of them [M, 10] and their tokens."""

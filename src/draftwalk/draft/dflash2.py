@@ -48,13 +48,11 @@ class DFlash2(BlockDrafter):
     ) -> None:
         super().__init__(backbone, head, ops, vocabulary)
         self._gate = gate
-        self._tables = tables
+        self.tables = tables
 
-    def propose(self, requests: Sequence[DraftRequest], block: int | None = None) -> list[Draft]:
-        """One pass for all blocks, then a walk for each."""
-        if not requests:
-            return []
-        lattice = Lattice(*self.draft(requests, block))
+    def pick(self, requests: Sequence[DraftRequest], outputs: tuple[Tensor, ...]) -> list[Draft]:
+        """A walk through each block."""
+        lattice = Lattice(*outputs)
         size = lattice.candidates.shape[0] // len(requests)
         chooser = chooser_for(lattice.scores)
         drafts = []
@@ -67,13 +65,17 @@ class DFlash2(BlockDrafter):
             )
         return drafts
 
+    def candidates(self, outputs: tuple[Tensor, ...]) -> Tensor:
+        """What the walk chooses among."""
+        return outputs[0]
+
     def outputs(self, hidden: Tensor, rows: Rows) -> tuple[Tensor, ...]:
         """Candidates [M, K] and scores [M, K, K] after each candidate of the row before."""
         selector = self.config.selector
         assert selector is not None, "a DFlash2 drafter has a selector"
         unary, candidates = self.best(self.logits(hidden), selector.candidates)
         (gate,) = self._ops.linear(hidden, (self._gate,))
-        return candidates, self._ops.selector(unary, candidates, gate, self._tables, rows)
+        return candidates, self._ops.selector(unary, candidates, gate, self.tables, rows)
 
 
 def fast_walk(chooser: Chooser, lattice: Lattice, rows: range, request: DraftRequest) -> Draft:

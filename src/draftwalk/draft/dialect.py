@@ -7,6 +7,8 @@ package, which other engines refuse or pass over:
   `selector_predecessor_factor.weight` and `selector_successor_factor.weight` [rank, width] in place
   of the tables; table = embedding times factor transposed. The key
   `draftwalk.selector.embedding_sha256` is the fingerprint of the embedding they were trained on.
+* The keys `draftwalk.window.bias`, `.slope`, `.heat` and `.labels` say how the drafter's confidence
+  and its acceptance belong together.
 * The key `draftwalk.draft_vocabulary` lists the tokens worth drafting. It is a key and no tensor
   because llama.cpp refuses a file with a tensor that it does not know.
 """
@@ -19,7 +21,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from draftwalk.draft.config import OWN_TABLE, VOCABULARY_KEY
+from draftwalk.draft.config import OWN_TABLE, VOCABULARY_KEY, WINDOW_KEY
 from draftwalk.quant.integers import I64
 from draftwalk.weights.dialect import Dialect, Key
 from draftwalk.weights.fields import (
@@ -37,6 +39,7 @@ from draftwalk.weights.tensor import RawTensor, pack_integers
 
 FINGERPRINT_KEY = "draftwalk.selector.embedding_sha256"
 LIST_KEY = "draftwalk.draft_vocabulary"
+WINDOW_PREFIX = "draftwalk.window."
 MASK_KEY = "tokenizer.ggml.mask_token_id"
 MAP = "d2t"
 _ZERO_IS_OFF = (  # in llama.cpp
@@ -86,8 +89,10 @@ def shared_terms(file: GgufFile, config: Mapping[str, object], own: Fields) -> M
             own.fail(f"tensor {MAP} has shape {list(shape)}, expected one row of ids")
         terms["draft_vocab_size"] = shape[0]
     listed = _listed(file, own.need("vocab_size", COUNT))
-    if listed is not None:
-        terms[OWN_TABLE] = {VOCABULARY_KEY: listed}
+    prefix = WINDOW_PREFIX
+    window = {k.removeprefix(prefix): v for k, v in file.metadata.items() if k.startswith(prefix)}
+    table: dict[str, object] = {} if listed is None else {VOCABULARY_KEY: listed}
+    terms[OWN_TABLE] = table | ({WINDOW_KEY: window} if window else {})
     return terms
 
 

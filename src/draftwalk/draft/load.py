@@ -10,7 +10,7 @@ from draftwalk.draft.config import DrafterConfig, SelectorConfig
 from draftwalk.draft.dflash import DFlash
 from draftwalk.draft.dflash2 import DFlash2
 from draftwalk.draft.names import FEATURES
-from draftwalk.draft.tables import TableSource
+from draftwalk.draft.tables import TableSource, warn_of_mask_row
 from draftwalk.draft.vocabulary import MAP, MASK
 from draftwalk.errors import CheckpointError, PairingError
 from draftwalk.ops import Linear, Matrix, Operations
@@ -90,6 +90,25 @@ def build_drafter(
     """
     config = read_config(checkpoint)
     check_pairing(config, *target.embedding.shape, depth)
+    warn_of_mask_row(checkpoint)
+    return assemble(checkpoint, config, ops, target, context, vocabulary, kv)
+
+
+def assemble(
+    checkpoint: Checkpoint,
+    config: DrafterConfig,
+    ops: Operations,
+    target: SharedTables,
+    context: int,
+    vocabulary: Iterable[int] | None,
+    kv: KVType | None,
+) -> BlockDrafter:
+    """The same over tables that are known to fit.
+
+    Raises:
+        CheckpointError: the tensors are not what the configuration says.
+    """
+    _check_finite(checkpoint)
     where = checkpoint.path.name
     tensors = TensorSource(checkpoint.tensors, where)
     tied = checkpoint.config.get("tie_word_embeddings") is True
@@ -147,6 +166,20 @@ def _check_weights(tensors: Mapping[str, RawTensor], where: str) -> None:
         if isinstance(raw.format, IntegerFormat) and name not in (MAP, MASK):
             raise CheckpointError(
                 f"{where}: tensor {name} holds whole numbers where weights are needed"
+            )
+
+
+def _check_finite(checkpoint: Checkpoint) -> None:
+    """Refuses weights that are NaN or infinite: they would draft nonsense, and nobody knew why.
+
+    Raises:
+        CheckpointError: names the tensor.
+    """
+    for name, raw in checkpoint.tensors.items():
+        if not raw.is_finite():
+            raise CheckpointError(
+                f"{checkpoint.path.name}: tensor {name} has values that are not finite",
+                "the checkpoint is damaged, or its training went astray",
             )
 
 

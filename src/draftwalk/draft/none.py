@@ -43,6 +43,10 @@ class CountingState:
             self._lengths[sequence] += rows
         self._pass = {}
 
+    def abandon(self) -> None:
+        """Forgets the pass."""
+        self._pass = {}
+
     def reachable(self, sequence: int, length: int) -> int:
         """Every length up to the count."""
         return min(length, self._lengths[sequence])

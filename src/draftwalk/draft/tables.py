@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -11,12 +12,28 @@ import torch
 from draftwalk.draft.config import DrafterConfig
 from draftwalk.draft.vocabulary import MAP, DraftVocabulary, Ids, listed_ids, mapped_ids
 from draftwalk.errors import CheckpointError
+from draftwalk.fetch.hub.choice import MASK_ROW, MASK_ROW_UNREAD
 from draftwalk.ops import Matrix, Operations
 from draftwalk.target import SharedTables, rows_of
+from draftwalk.weights import Checkpoint
 from draftwalk.weights.source import TensorSource
 from draftwalk.weights.tensor import RawTensor, permute_rows
 
 EMBEDDING, HEAD = "embed_tokens.weight", "lm_head.weight"
+
+
+def has_mask_row(checkpoint: Checkpoint) -> bool:
+    """Whether a drafter's folder has a row for the mask token apart."""
+    return (checkpoint.path / MASK_ROW).is_file()
+
+
+def warn_of_mask_row(checkpoint: Checkpoint) -> None:
+    """Warns of a row that is not read: it is a pickle, and those run code.
+
+    The text is the target's all the same; drafts from another row are worse.
+    """
+    if has_mask_row(checkpoint):
+        warnings.warn(f"{checkpoint.path.name}: {MASK_ROW_UNREAD}", stacklevel=3)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ usually the target's, are packed once more at load.
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,7 +110,7 @@ def read_list(path: Path) -> list[int]:
         return _from_tensor(path)
     if len(data) > _MOST_BYTES:
         raise CheckpointError(f"{path.name} is larger than {_MOST_BYTES} bytes")
-    return [*_from_lines(data, path.name)]
+    return [*_from_lines(data.removeprefix(BOM_UTF8), path.name)]
 
 
 def _from_lines(data: bytes, where: str) -> Iterable[int]:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from draftwalk.errors import UserError
-from draftwalk.fetch.link import Link, RefusedError, ask
+from draftwalk.errors import UserError, in_words
+from draftwalk.fetch.link import Link, RefusedError, ask, why_unreached
 
 Progress = Callable[[int, int | None], None]
 """Told bytes that are there and bytes in all, where the server says how many."""
@@ -117,7 +117,7 @@ def _complete(link: Link, wanted: Wanted, partial: Path, progress: Progress) -> 
         ) as error:
             gained = partial.exists() and partial.stat().st_size > before
             failures = 0 if gained else failures + 1
-            reason = str(error) or type(error).__name__
+            reason = in_words(error)
         except urllib.error.HTTPError as error:
             error.close()
             if error.code not in TRANSIENT:
@@ -127,7 +127,7 @@ def _complete(link: Link, wanted: Wanted, partial: Path, progress: Progress) -> 
             reason = f"the server says {error.code} {error.reason}"
         except urllib.error.URLError as error:
             failures += 1
-            reason = str(error.reason)
+            reason = why_unreached(error)
         if failures >= _ATTEMPTS:
             raise UserError(
                 f"{wanted.name} could not be downloaded: {reason}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from http.client import HTTPMessage, HTTPResponse
 from typing import IO
 from urllib.parse import urlsplit
 
-from draftwalk.errors import UserError
+from draftwalk.errors import UserError, in_words
 
 _TIMEOUT = 30.0
 _KINDS = ("http", "https", "file")
@@ -82,6 +83,12 @@ def ask(
     opener = urllib.request.build_opener(*handlers)
     response: HTTPResponse = opener.open(request, timeout=timeout)
     return response
+
+
+def why_unreached(error: urllib.error.URLError) -> str:
+    """Why a server cannot be reached."""
+    cause = error.reason
+    return in_words(cause) if isinstance(cause, BaseException) else str(cause)
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):

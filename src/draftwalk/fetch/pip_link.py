@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 
-from draftwalk.errors import UserError
+from draftwalk.errors import UserError, in_words
 from draftwalk.fetch.catalogue import Entry
 from draftwalk.fetch.link import Link
 
@@ -76,5 +76,5 @@ def _run(command: list[str], entry: Entry) -> str:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise UserError(f"pip could not be asked: {error}", by_hand(entry)) from error
+        raise UserError(f"pip could not be asked: {in_words(error)}", by_hand(entry)) from error
     return f"{done.stdout}\n{done.stderr}"

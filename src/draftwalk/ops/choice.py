@@ -11,7 +11,7 @@ import torch
 from draftwalk.errors import UserError
 from draftwalk.ops import Operations
 from draftwalk.ops.cores import available_cores
-from draftwalk.ops.memory import KVType
+from draftwalk.ops.memory import KVType, only_f16
 from draftwalk.ops.torch import TorchOperations
 
 BackEnd = Literal["auto", "native", "torch"]
@@ -79,11 +79,7 @@ def open_operations(
         UserError: it cannot be opened.
     """
     if chosen(back_end, device, dtype) == "torch":
-        if kv != "f16":
-            raise UserError(
-                f"K/V in {kv} are the native back end's, but torch computes here",
-                "leave --kv-type out",
-            )
+        only_f16(kv)
         return TorchOperations(device, dtype)
     from draftwalk.ops.native import NativeOperations
 

@@ -12,9 +12,24 @@ from typing import Literal, Protocol
 
 from torch import Tensor
 
+from draftwalk.errors import UserError
+
 PAGE = 64  # places per page: the tile of attention
 
 KVType = Literal["f16", "q8"]  # how a back end with types of its own stores K/V
+
+
+def only_f16(kind: KVType) -> None:
+    """Refuses the other types, which the torch back end does not have.
+
+    Raises:
+        UserError: K/V are wanted in 8 bit.
+    """
+    if kind != "f16":
+        raise UserError(
+            f"K/V in {kind} are the native back end's, but torch computes here",
+            "leave --kv-type and --draft-kv-type out",
+        )
 
 
 class PagePool(Protocol):

@@ -24,7 +24,7 @@ from draftwalk.ops import (
     RopeTable,
     Visibility,
 )
-from draftwalk.ops.memory import PAGE, KVContext, KVPages, KVTensors, KVType, PagePool
+from draftwalk.ops.memory import PAGE, KVContext, KVPages, KVTensors, KVType, PagePool, only_f16
 from draftwalk.rows import Rows, Span
 from draftwalk.weights.tensor import RawTensor
 
@@ -128,6 +128,7 @@ class TorchOperations:
         self, layers: int, heads: int, head_dim: int, kind: KVType | None = None
     ) -> PagePool:
         """Pages in the activations' type."""
+        only_f16(kind or "f16")
         return DensePool(layers, heads, head_dim, self.dtype, self.device)
 
     def matrix(self, raw: RawTensor) -> Matrix:

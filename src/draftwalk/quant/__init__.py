@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import ClassVar
@@ -23,6 +24,27 @@ Blocks = NDArray[np.uint8]
 Values = NDArray[np.float32]
 
 _PACKED_AT_ONCE = 1 << 18  # values; bounds the temporaries of packing to some megabytes
+_LOOKED_AT_ONCE = 1 << 15  # blocks; what is made on the way stays in cache
+
+
+@dataclass(frozen=True, slots=True)
+class Float:
+    """A floating-point number that a block stores.
+
+    Attributes:
+        at: its first byte, a multiple of its width.
+        bits: as an integer type of its width.
+        exponent: the bits that are all 1 in NaN and infinities.
+    """
+
+    at: int
+    bits: str
+    exponent: int
+
+
+def half_at(byte: int) -> Float:
+    """An fp16 number, as most scales and minima are."""
+    return Float(byte, "<u2", 0x7C00)
 
 
 class Format(ABC):
@@ -33,16 +55,29 @@ class Format(ABC):
         GGUF_TYPE: ggml's number, or `None` for a type that GGUF does not have.
         BLOCK: values per block.
         BYTES: bytes per block.
+        FLOATS: the floating-point numbers in a block; all else in it is whole numbers.
     """
 
     NAME: ClassVar[str]
     GGUF_TYPE: ClassVar[int | None]
     BLOCK: ClassVar[int]
     BYTES: ClassVar[int]
+    FLOATS: ClassVar[tuple[Float, ...]] = ()
 
     @abstractmethod
     def unpack(self, blocks: Blocks) -> Values:
         """[N, BYTES] contiguous bytes to [N, BLOCK] values."""
+
+    def is_finite(self, blocks: Blocks) -> bool:
+        """Whether no value of [N, BYTES] blocks is NaN or infinite, told without unpacking."""
+        for number in self.FLOATS:
+            exponent = np.array(number.exponent, dtype=number.bits)
+            column = blocks.view(number.bits)[:, number.at // exponent.itemsize]
+            for start in range(0, len(column), _LOOKED_AT_ONCE):
+                bits = column[start : start + _LOOKED_AT_ONCE] & exponent
+                if (bits == exponent).any():
+                    return False
+        return True
 
 
 class PackingFormat(Format):

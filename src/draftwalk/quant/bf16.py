@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from draftwalk.quant import Blocks, PackingFormat, Values
+from draftwalk.quant import Blocks, Float, PackingFormat, Values
 
 
 class BF16(PackingFormat):
@@ -14,6 +14,7 @@ class BF16(PackingFormat):
     GGUF_TYPE = 30
     BLOCK = 1
     BYTES = 2
+    FLOATS = (Float(0, "<u2", 0x7F80),)
 
     def unpack(self, blocks: Blocks) -> Values:
         """Widened, which is exact."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from draftwalk.quant import Blocks, PackingFormat, Values
+from draftwalk.quant import Blocks, PackingFormat, Values, half_at
 
 
 class F16(PackingFormat):
@@ -14,6 +14,7 @@ class F16(PackingFormat):
     GGUF_TYPE = 1
     BLOCK = 1
     BYTES = 2
+    FLOATS = (half_at(0),)
 
     def unpack(self, blocks: Blocks) -> Values:
         """Widened, which is exact."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from draftwalk.quant import Blocks, PackingFormat, Values
+from draftwalk.quant import Blocks, Float, PackingFormat, Values
 
 
 class F32(PackingFormat):
@@ -14,6 +14,7 @@ class F32(PackingFormat):
     GGUF_TYPE = 0
     BLOCK = 1
     BYTES = 4
+    FLOATS = (Float(0, "<u4", 0x7F800000),)
 
     def unpack(self, blocks: Blocks) -> Values:
         """The bytes as they are."""

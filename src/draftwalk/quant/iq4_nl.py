@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from draftwalk.quant import Blocks, Format, Values
+from draftwalk.quant import Blocks, Format, Values, half_at
 from draftwalk.quant._bits import half, nibbles
 from draftwalk.quant._codebooks import NON_LINEAR
 
@@ -14,6 +14,7 @@ class IQ4_NL(Format):  # noqa: N801 - the format's own name
     GGUF_TYPE = 20
     BLOCK = 32
     BYTES = 18
+    FLOATS = (half_at(0),)
 
     def unpack(self, blocks: Blocks) -> Values:
         """One product per value."""

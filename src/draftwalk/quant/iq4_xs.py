@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from draftwalk.quant import Blocks, Format, Values
+from draftwalk.quant import Blocks, Format, Values, half_at
 from draftwalk.quant._bits import half, nibbles, scaled
 from draftwalk.quant._codebooks import NON_LINEAR
 
@@ -21,6 +21,7 @@ class IQ4_XS(Format):  # noqa: N801 - the format's own name
     GGUF_TYPE = 23
     BLOCK = 256
     BYTES = 136
+    FLOATS = (half_at(0),)
 
     def unpack(self, blocks: Blocks) -> Values:
         """Scale and product, each rounded."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from draftwalk.quant import Blocks, Format, Values
+from draftwalk.quant import Blocks, Format, Values, half_at
 from draftwalk.quant._bits import half, pairs, scaled
 
 
@@ -18,6 +18,7 @@ class Q2_K(Format):  # noqa: N801 - the format's own name
     GGUF_TYPE = 10
     BLOCK = 256
     BYTES = 84
+    FLOATS = (half_at(80), half_at(82))
 
     def unpack(self, blocks: Blocks) -> Values:
         """Scale, product, minimum and difference, each rounded."""

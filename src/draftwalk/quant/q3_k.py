@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from draftwalk.quant import Blocks, Format, Values
+from draftwalk.quant import Blocks, Format, Values, half_at
 from draftwalk.quant._bits import bits_across, half, nibbles, pairs, scaled
 
 
@@ -20,6 +20,7 @@ class Q3_K(Format):  # noqa: N801 - the format's own name
     GGUF_TYPE = 11
     BLOCK = 256
     BYTES = 110
+    FLOATS = (half_at(108),)
 
     def unpack(self, blocks: Blocks) -> Values:
         """Scale and product, each rounded."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from draftwalk.quant import Blocks, PackingFormat, Values
+from draftwalk.quant import Blocks, PackingFormat, Values, half_at
 from draftwalk.quant._bits import half, nibbles
 from draftwalk.quant._pack import codes_around, half_bytes, join_nibbles
 
@@ -19,6 +19,7 @@ class Q4_0(PackingFormat):  # noqa: N801 - the format's own name
     GGUF_TYPE = 2
     BLOCK = 32
     BYTES = 18
+    FLOATS = (half_at(0),)
 
     def unpack(self, blocks: Blocks) -> Values:
         """One product per value."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from draftwalk.quant import Blocks, PackingFormat, Values
+from draftwalk.quant import Blocks, PackingFormat, Values, half_at
 from draftwalk.quant._bits import half, nibbles
 from draftwalk.quant._pack import codes_above, half_bytes, join_nibbles
 
@@ -16,6 +16,7 @@ class Q4_1(PackingFormat):  # noqa: N801 - the format's own name
     GGUF_TYPE = 3
     BLOCK = 32
     BYTES = 20
+    FLOATS = (half_at(0), half_at(2))
 
     def unpack(self, blocks: Blocks) -> Values:
         """Product and sum, each rounded."""

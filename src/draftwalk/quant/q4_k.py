@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from draftwalk.quant import Blocks, PackingFormat, Values
+from draftwalk.quant import Blocks, PackingFormat, Values, half_at
 from draftwalk.quant._affine_search import affine_codes
 from draftwalk.quant._bits import half, nibbles, scaled, scales_and_minima
 from draftwalk.quant._pack import half_bytes, join_nibbles, join_scales_and_minima
@@ -20,6 +20,7 @@ class Q4_K(PackingFormat):  # noqa: N801 - the format's own name
     GGUF_TYPE = 12
     BLOCK = 256
     BYTES = 144
+    FLOATS = (half_at(0), half_at(2))
 
     def unpack(self, blocks: Blocks) -> Values:
         """Scale, product, minimum and difference, each rounded."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from draftwalk.quant import Blocks, PackingFormat, Values
+from draftwalk.quant import Blocks, PackingFormat, Values, half_at
 from draftwalk.quant._bits import bit_plane, half, nibbles
 from draftwalk.quant._pack import codes_around, half_bytes, join_bit_plane, join_nibbles
 
@@ -16,6 +16,7 @@ class Q5_0(PackingFormat):  # noqa: N801 - the format's own name
     GGUF_TYPE = 6
     BLOCK = 32
     BYTES = 22
+    FLOATS = (half_at(0),)
 
     def unpack(self, blocks: Blocks) -> Values:
         """One product per value."""

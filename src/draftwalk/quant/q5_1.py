@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from draftwalk.quant import Blocks, PackingFormat, Values
+from draftwalk.quant import Blocks, PackingFormat, Values, half_at
 from draftwalk.quant._bits import bit_plane, half, nibbles
 from draftwalk.quant._pack import codes_above, half_bytes, join_bit_plane, join_nibbles
 
@@ -19,6 +19,7 @@ class Q5_1(PackingFormat):  # noqa: N801 - the format's own name
     GGUF_TYPE = 7
     BLOCK = 32
     BYTES = 24
+    FLOATS = (half_at(0), half_at(2))
 
     def unpack(self, blocks: Blocks) -> Values:
         """Product and sum, each rounded."""

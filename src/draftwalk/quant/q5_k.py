@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from draftwalk.quant import Blocks, PackingFormat, Values
+from draftwalk.quant import Blocks, PackingFormat, Values, half_at
 from draftwalk.quant._affine_search import affine_codes
 from draftwalk.quant._bits import bits_across, half, nibbles, scaled, scales_and_minima
 from draftwalk.quant._pack import (
@@ -25,6 +25,7 @@ class Q5_K(PackingFormat):  # noqa: N801 - the format's own name
     GGUF_TYPE = 13
     BLOCK = 256
     BYTES = 176
+    FLOATS = (half_at(0), half_at(2))
 
     def unpack(self, blocks: Blocks) -> Values:
         """Scale, product, minimum and difference, each rounded."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from draftwalk.quant import Blocks, PackingFormat, Values
+from draftwalk.quant import Blocks, PackingFormat, Values, half_at
 from draftwalk.quant._bits import half, nibbles, pairs, scaled
 from draftwalk.quant._pack import half_bytes, join_nibbles, join_pairs
 from draftwalk.quant._symmetric_search import symmetric_codes
@@ -20,6 +20,7 @@ class Q6_K(PackingFormat):  # noqa: N801 - the format's own name
     GGUF_TYPE = 14
     BLOCK = 256
     BYTES = 210
+    FLOATS = (half_at(208),)
 
     def unpack(self, blocks: Blocks) -> Values:
         """Scale and product, each rounded."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from draftwalk.quant import Blocks, PackingFormat, Values
+from draftwalk.quant import Blocks, PackingFormat, Values, half_at
 from draftwalk.quant._bits import half
 from draftwalk.quant._pack import half_bytes, inverse
 
@@ -16,6 +16,7 @@ class Q8_0(PackingFormat):  # noqa: N801 - the format's own name
     GGUF_TYPE = 8
     BLOCK = 32
     BYTES = 34
+    FLOATS = (half_at(0),)
 
     def unpack(self, blocks: Blocks) -> Values:
         """One product per value."""

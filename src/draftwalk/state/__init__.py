@@ -32,6 +32,9 @@ class State(Protocol):
     def commit(self, kept: Mapping[int, int]) -> None:
         """Ends the pass: keeps the first `kept[sequence]` rows of every sequence in it."""
 
+    def abandon(self) -> None:
+        """Ends a pass that failed, were it inside its commit; without a pass, does nothing."""
+
     def reachable(self, sequence: int, length: int) -> int:
         """The greatest length, at most `length`, from which the sequence can be continued."""
 
@@ -59,7 +62,8 @@ class State(Protocol):
 def pass_over(state: State, rows: Rows) -> Iterator[dict[int, int]]:
     """Begins a pass and commits what the caller writes to the yielded `kept`, by default nothing.
 
-    A pass that fails keeps no row, so the sequences stand where they stood before it.
+    A pass that fails keeps no row, so the sequences stand where they stood before it; one that is
+    broken off inside its commit leaves them where they can be closed or gone back from.
     """
     sizes = {span.sequence: span.size for span in rows.spans}
     kept = dict.fromkeys(sizes, 0)
@@ -67,10 +71,10 @@ def pass_over(state: State, rows: Rows) -> Iterator[dict[int, int]]:
     try:
         yield kept
         check_kept(kept, sizes)
-    except BaseException:
-        state.commit(dict.fromkeys(sizes, 0))
+        state.commit(kept)
+    except BaseException:  # Ctrl-C above all, which may come anywhere
+        state.abandon()
         raise
-    state.commit(kept)
 
 
 def check_kept(kept: Mapping[int, int], sizes: Mapping[int, int]) -> None:

@@ -40,13 +40,18 @@ class ModelState:
                 begun.append(kind)
         except BaseException:
             for kind in begun:
-                kind.commit({span.sequence: 0 for span in rows.spans})
+                kind.abandon()
             raise
 
     def commit(self, kept: Mapping[int, int]) -> None:
         """Keeps the same rows in every kind."""
         for kind in self.kinds:
             kind.commit(kept)
+
+    def abandon(self) -> None:
+        """Ends the pass in every kind where it is still open."""
+        for kind in self.kinds:
+            kind.abandon()
 
     def length(self, sequence: int) -> int:
         """Committed rows, the same in every kind."""

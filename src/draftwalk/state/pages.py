@@ -82,6 +82,12 @@ class PagedKV:
             self._settle(sequence, self._lengths[sequence] + rows)
         self._pass.clear()
 
+    def abandon(self) -> None:
+        """Ends a pass without keeping more of it; frees the pages that were for its rows."""
+        for sequence in self._pass:
+            self._settle(sequence, self._lengths[sequence])
+        self._pass.clear()
+
     def reachable(self, sequence: int, length: int) -> int:
         """`length` while the window before it is still held, else 0."""
         length = min(length, self._lengths[sequence])
@@ -99,11 +105,11 @@ class PagedKV:
     def fork(self, source: int, into: int) -> None:
         """Shares the pages of `source` with a new sequence."""
         self.open(into)
-        self._tables[into] = list(self._tables[source])
-        self._lengths[into] = self._lengths[source]
-        for page in self._tables[into]:
+        for page in self._tables[source]:
             if page != FREED:
                 self._users[page] += 1
+        self._tables[into] = list(self._tables[source])
+        self._lengths[into] = self._lengths[source]
 
     def save(self, sequence: int) -> dict[str, Tensor]:
         """The pages held, in order, with the number of freed ones before them."""
@@ -150,8 +156,11 @@ class PagedKV:
         self._release(sequence, -(-length // PAGE))
         table = self._tables[sequence]
         for n in range(min(self._first_visible(length) // PAGE, len(table))):
-            self._drop(table[n])
-            table[n] = FREED
+            page, table[n] = (
+                table[n],
+                FREED,
+            )  # first, so that no interrupt makes it be dropped twice
+            self._drop(page)
 
     def _release(self, sequence: int, pages: int) -> None:
         table = self._tables[sequence]
@@ -168,8 +177,9 @@ class PagedKV:
         """Replaces a shared page by a copy, since the pass will write to it."""
         shared = table[n]
         if self._users[shared] > 1:
-            table[n] = self._take()
-            self._pool.copy(shared, table[n])
+            own = self._take()
+            self._pool.copy(shared, own)
+            table[n] = own
             self._drop(shared)
 
     def _take(self) -> int:

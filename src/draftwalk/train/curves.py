@@ -47,7 +47,7 @@ class Measured:
         step: updates so far.
         anchors: blocks so far.
         seconds: spent so far.
-        acceptance_length: of the walk through all loop-free answers held out.
+        acceptance_length: of the walk through all answers held out.
         suites: the same by the prompts' file.
     """
 
@@ -78,10 +78,12 @@ class Curves:
 def measured_line(
     step: int, anchors: int, seconds: float, measurement: Measurement
 ) -> dict[str, object]:
-    """A line of a log that says what was measured, at the full window on loop-free answers."""
-    worth = measurement.loop_free
-    if worth is None:
-        raise UserError("all answers held out loop", "hold out more of them")
+    """A line of a log that says what was measured at the full window.
+
+    Of answers without a loop; only where all of them loop, of these.
+    """
+    worth = measurement.loop_free or measurement.looping
+    assert worth is not None, "something was measured"
     full = measurement.block - 1
     suites = {suite: windows[full].length for suite, windows in worth.suites.items()}
     line = Measured(step, anchors, seconds, worth.windows[full].length, suites)

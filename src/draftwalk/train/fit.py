@@ -18,6 +18,7 @@ from torch import Tensor
 from draftwalk.errors import UserError
 from draftwalk.train.anchors import Blocks, blocks_at, draw_anchors
 from draftwalk.train.checkpoints import Standing
+from draftwalk.train.features import feature_columns
 from draftwalk.train.head import Columns, restricted_head, whole_head
 from draftwalk.train.model import LearningDrafter
 from draftwalk.train.objective import Losses, Objective, losses
@@ -154,7 +155,7 @@ class Fit:
         self.anchors = 0
         self.gradient = 0.0
         self._data = data
-        self._columns = _feature_columns(drafter, data)
+        self._columns = feature_columns(data.facts, drafter.config.taps)
         self._order = DataOrder(settings.seed, usable_answers(data))
         self._trained = {
             name: value
@@ -280,21 +281,6 @@ def _check_lengths(lengths: tuple[int, ...], drafter: LearningDrafter) -> None:
         raise UserError(
             "blocks of several lengths are for causal drafters", "train it with whole blocks"
         )
-
-
-def _feature_columns(drafter: LearningDrafter, data: AnswerSet) -> Tensor:
-    """Which stored features are those of the drafter's taps."""
-    there, width = data.facts.taps, data.facts.width
-    missing = [tap for tap in drafter.config.taps if tap not in there]
-    if missing:
-        raise UserError(
-            f"{data.folder} has features of layers {list(there)}, not of {missing}",
-            "make answers with those taps, or choose others",
-        )
-    if width != drafter.config.target_width:
-        raise UserError(f"{data.folder} has features of another target")
-    starts = [there.index(tap) * width for tap in drafter.config.taps]
-    return torch.cat([torch.arange(start, start + width) for start in starts])
 
 
 def _generator(seed: int, step: int, number: int) -> torch.Generator:

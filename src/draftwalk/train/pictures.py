@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_PANEL = 4.5  # inches
+_PANEL = 5.0  # inches
 _SMOOTHED = 40  # means that a curve of loss is made of
 
 
@@ -30,10 +30,10 @@ def draw_learning(curves: Curves, path: Path) -> None:
     if not curves.learned and not curves.measured:
         raise UserError("the log has no progress yet", "train a little first")
     figure, (loss, pooled, suites) = _figure(3)
-    anchors = [point.anchors for point in curves.learned]
-    held_out = [point.anchors for point in curves.measured]
+    anchors = [point.anchors / 1000 for point in curves.learned]
+    held_out = [point.anchors / 1000 for point in curves.measured]
     for axes in (loss, pooled, suites):
-        axes.set_xlabel("blocks learned")
+        axes.set_xlabel("thousand blocks learned")
     loss.set_title("loss")
     losses = [point.loss for point in curves.learned]
     loss.plot(anchors, losses, alpha=0.3)
@@ -43,14 +43,14 @@ def draw_learning(curves: Curves, path: Path) -> None:
     pooled.plot(*_means(anchors, estimates), label="learned answers, true tokens before")
     lengths = [point.acceptance_length for point in curves.measured]
     pooled.plot(held_out, lengths, "o-", label="held out, the real walk")
-    pooled.legend()
+    _legend(pooled)
     suites.set_title("acceptance length held out")
     for suite in sorted({suite for point in curves.measured for suite in point.suites}):
         with_it = [point for point in curves.measured if suite in point.suites]
         lengths = [point.suites[suite] for point in with_it]
-        suites.plot([point.anchors for point in with_it], lengths, "o-", label=suite)
+        suites.plot([point.anchors / 1000 for point in with_it], lengths, "o-", label=suite)
     if curves.measured:
-        suites.legend()
+        _legend(suites)
     _save(figure, path)
 
 
@@ -72,7 +72,7 @@ def draw_worth(worth: Worth, candidates: int, path: Path) -> None:
     offsets.set_xlabel("offset in the block")
     offsets.set_ylim(0.0, 1.02)
     offsets.set_title("acceptance by offset")
-    offsets.legend()
+    _legend(offsets)
     taken = sorted(worth.windows)
     windows.plot(taken, [worth.windows[w].length for w in taken], "o-", label="pooled")
     means = [worth.windows[w].length_per_answer for w in taken]
@@ -80,7 +80,7 @@ def draw_worth(worth: Worth, candidates: int, path: Path) -> None:
     windows.axhline(worth.oracle_length, ls="--", c="0.5", label=f"right among {candidates}")
     windows.set_xlabel("most tokens verified")
     windows.set_title("acceptance length")
-    windows.legend()
+    _legend(windows)
     _save(figure, path)
 
 
@@ -96,6 +96,11 @@ def _figure(panels: int) -> tuple[Figure, Sequence[Axes]]:
     for one in axes:
         one.grid(alpha=0.3)
     return figure, axes
+
+
+def _legend(axes: Axes) -> None:
+    """Below, where no curve is."""
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, frameon=False)
 
 
 def _save(figure: Figure, path: Path) -> None:

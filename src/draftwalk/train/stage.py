@@ -13,7 +13,7 @@ from typing import cast
 
 import torch
 
-from draftwalk.draft.config import DrafterConfig
+from draftwalk.draft.config import OWN_TABLE, VOCABULARY_KEY, DrafterConfig
 from draftwalk.draft.export import embedding_fingerprint
 from draftwalk.draft.load import build_drafter
 from draftwalk.draft.pairing import EMBEDDING
@@ -21,7 +21,7 @@ from draftwalk.engine import Engine
 from draftwalk.errors import UserError
 from draftwalk.train.curves import measured_line
 from draftwalk.train.export import export
-from draftwalk.train.fit import Counts, Fit, FitSettings
+from draftwalk.train.fit import Counts, Fit, FitSettings, frequent_tokens
 from draftwalk.train.measure import measure
 from draftwalk.train.measurement import Measurement
 from draftwalk.train.model import LearningDrafter, TargetTables
@@ -90,6 +90,8 @@ class Run:
         data: answers to learn from.
         held: answers to measure on.
         settings: how it learns.
+        listed: how many tokens the drafter may propose once it is exported, the target's most
+            frequent; 0 is all. Fewer make a draft cheaper.
         budget: how long.
         device: where.
         processes: that share the work.
@@ -101,6 +103,7 @@ class Run:
     data: AnswerSet
     held: AnswerSet | None
     settings: FitSettings
+    listed: int
     budget: Budget
     device: torch.device
     processes: Processes
@@ -168,8 +171,8 @@ class _Running:
 
     def finish(self) -> Measurement | None:
         """Runs until the budget is used."""
-        if self._run.processes.first:
-            run = self._run
+        run = self._run
+        if run.processes.first:
             run.folder.note(provenance(run.arguments, run.data, run.engine.checkpoint.path))
         while not self._spent():
             self._begin_decay()
@@ -183,7 +186,7 @@ class _Running:
         self._save(CHECKPOINT, ended=self._fit.schedule.decay_from is not None)
         if not self._run.processes.first:
             return None
-        export(self._snapshot(), self._run.engine.checkpoint, self._run.folder.path)
+        export(self._snapshot(self._listed()), run.engine.checkpoint, run.folder.path)
         return self._measure()
 
     @property
@@ -268,10 +271,19 @@ class _Running:
             }
             self._run.folder.save(replace(standing, progress=progress), name)
 
-    def _snapshot(self) -> Snapshot:
+    def _listed(self) -> Mapping[str, object]:
+        """This package's table of a config.json: the tokens that may be proposed."""
+        count, vocabulary = self._run.listed, len(self._fit.drafter.head)
+        if not 0 < count < vocabulary:
+            return {}
+        ids = frequent_tokens(self._run.data, count, vocabulary).tolist()
+        return {OWN_TABLE: {VOCABULARY_KEY: ids}}
+
+    def _snapshot(self, more: Mapping[str, object] | None = None) -> Snapshot:
         # Named after the run, and no folder: a drafter is never written into what it is made from.
         path = self._run.folder.path.resolve()
-        return snapshot(self._config, self._fit.drafter.parameters, path / path.name)
+        config = {**self._config, **(more or {})}
+        return snapshot(config, self._fit.drafter.parameters, path / path.name)
 
     def _measure(self) -> Measurement | None:
         """Walks through the answers held out, as the engine would."""

@@ -86,9 +86,7 @@ class _Text:
         self._turns = turns_of(answer, data.max_tokens, furthest)
         self.places = [self.following(0)] * windows
         facts = answer.facts
-        self._sampling = (
-            Sampling() if facts.greedy else Sampling(temperature=data.temperature, seed=facts.seed)
-        )
+        self._sampling = Sampling() if facts.greedy else Sampling(temperature=data.temperature)
         self._noise = Noise(facts.seed)
 
     @property

@@ -69,6 +69,10 @@ class RawTensor:
             )
         return self.format.integers(self.blocks).reshape(self.shape)
 
+    def is_finite(self) -> bool:
+        """Whether no value is NaN or infinite, told without unpacking."""
+        return self.format.is_finite(self.blocks)
+
     def forget(self) -> None:
         """Says that the bytes have been taken: a mapped file's need not stay in memory."""
         if self.file is not None:

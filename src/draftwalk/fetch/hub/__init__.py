@@ -14,11 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from draftwalk.errors import UserError
+from draftwalk.errors import UserError, in_words
 from draftwalk.fetch.download import Progress, Wanted, download, silent
 from draftwalk.fetch.hub.cache import RepoCache
 from draftwalk.fetch.hub.card import NO_CARD, Card, read_card
-from draftwalk.fetch.hub.choice import CARD, CONFIG, INDEX, choose, shards
+from draftwalk.fetch.hub.choice import (
+    CARD,
+    CONFIG,
+    INDEX,
+    MASK_ROW,
+    MASK_ROW_UNREAD,
+    choose,
+    shards,
+)
 from draftwalk.fetch.hub.listing import Listed, Listing, UnreachableError, list_files
 from draftwalk.fetch.hub.name import HubName, is_hub_name, parse
 from draftwalk.fetch.hub.settings import HubSettings, user_settings
@@ -132,6 +140,8 @@ class Hub:
     def _get(self, name: HubName, kept: RepoCache, listing: Listing) -> tuple[str, str | None]:
         """Fetches what is wanted; the commit, and the GGUF file if it is one."""
         choice = choose(name, listing.files)
+        if choice.gguf is None and MASK_ROW in listing.files:
+            warnings.warn(f"{name.repo}: {MASK_ROW_UNREAD}", stacklevel=4)
         files = [*choice.files]
         if choice.is_sharded:
             self._have(kept, listing, [INDEX], silent)
@@ -241,6 +251,6 @@ def _kept_in(kept: RepoCache) -> Iterator[None]:
         yield
     except OSError as error:
         raise UserError(
-            f"{kept.repo} cannot be kept in {kept.cache}: {error.strerror or error}",
+            f"{kept.repo} cannot be kept in {kept.cache}: {in_words(error)}",
             "HF_HOME says where the hub's cache is",
         ) from error

@@ -28,6 +28,12 @@ SMALL_FILES = (
     "chat_template.jinja",
     "chat_template.json",
 )
+# vLLM's: beside a drafter, another row of the embedding for its mask token.
+MASK_ROW = "mask_embedding.pt"
+MASK_ROW_UNREAD = (
+    f"{MASK_ROW}, a row of its own for the mask token, is a pickle and is not read; texts stay the "
+    "same, expect less acceptance"
+)
 _PREFERRED = ("Q4_K_M", "Q8_0")
 _OTHER_KINDS = ("mmproj", "imatrix")  # projectors and calibration data lie beside the models
 _SHARD = re.compile(r"-\d{5}-of-(\d{5})\.gguf$", re.IGNORECASE)

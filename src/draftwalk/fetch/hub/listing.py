@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import quote
 
-from draftwalk.errors import UserError
+from draftwalk.errors import UserError, in_words
 from draftwalk.fetch.download import PAUSE, TRANSIENT
 from draftwalk.fetch.hub.settings import HubSettings
-from draftwalk.fetch.link import Link, RefusedError, ask
+from draftwalk.fetch.link import Link, RefusedError, ask, why_unreached
 
 _ATTEMPTS = 2
 _TIMEOUT = 10.0  # seconds without a byte, after which the cache has to do
@@ -143,7 +143,7 @@ def _ask(link: Link, repo: str) -> bytes:
                 raise RefusedError(repo, error.code, error.reason, code) from None
             reason = f"it says {error.code} {error.reason}"
         except urllib.error.URLError as error:
-            reason = str(error.reason)
+            reason = why_unreached(error)
         except (OSError, http.client.HTTPException) as error:
-            reason = str(error) or type(error).__name__
+            reason = in_words(error)
     raise UnreachableError(f"the hub cannot be asked for {repo}: {reason}", "is there a network?")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from draftwalk.errors import UserError
+from draftwalk.errors import UserError, in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,6 @@ def user_settings(offline: bool) -> HubSettings:
             token = get_token()
         except Exception as error:  # it may ask a server for one, and has errors of many kinds
             raise UserError(
-                f"the hub's token cannot be had: {error}", "set HF_TOKEN, or log in again"
+                f"the hub's token cannot be had: {in_words(error)}", "set HF_TOKEN, or log in again"
             ) from error
     return HubSettings(constants.ENDPOINT, Path(constants.HF_HUB_CACHE), token, offline)

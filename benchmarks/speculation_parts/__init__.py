@@ -1,0 +1,1 @@
+"""Parts of `speculation.py`: arms, measuring, statistics, report."""

@@ -1,0 +1,137 @@
+"""What steps cost: the target's pass by its rows, the draft by its blocks, and what stands around.
+
+All costs are relative to how fast the machine is at the moment, which is followed apart: work of
+others slows everything down alike and should change no window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from draftwalk.window.curve import Curve
+
+# Of what a step tells, against what is known. Speed moves first: most of what changes is common.
+_SPEED_RATE, _REST_RATE, _PLACE_RATE = 0.2, 0.05, 0.02
+_OUTLIER = 3.0  # times what was expected, or a third of it
+_PERSISTENT = 8  # outliers in a row are no outliers
+_ALONE = 0.15  # a row more, before anything was measured, of a pass of one
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was found out about the target before the first text.
+
+    Attributes:
+        passes: seconds of a pass of so many rows without context; one row among them.
+        place: seconds more for each place that a row sees.
+    """
+
+    passes: Mapping[int, float]
+    place: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What one step was and took.
+
+    Attributes:
+        slots: of the texts in it.
+        rows: of the target's pass.
+        places: that they saw, all together.
+        reading: whether some rows were of prompts.
+        draft: seconds of drafting, and of what the drafter had to learn for it.
+        verify: seconds of the target's pass.
+        rest: seconds of what any step does.
+    """
+
+    slots: tuple[int, ...]
+    rows: int
+    places: int
+    reading: bool
+    draft: float
+    verify: float
+    rest: float
+
+
+@dataclass(slots=True)
+class Costs:
+    """All that is known of costs.
+
+    Attributes:
+        passes: seconds by rows.
+        drafts: seconds by blocks.
+        place: seconds for each place that a row sees.
+        rest: seconds of what any step does.
+    """
+
+    passes: Curve = field(default_factory=Curve)
+    drafts: Curve = field(default_factory=Curve)
+    place: float = 0.0
+    rest: float = 0.0
+    _slowness: float = 1.0
+    _outliers: int = 0
+    _seen: set[tuple[int, int]] = field(default_factory=set)
+
+    @staticmethod
+    def of(measured: Measured) -> Costs:
+        """Starts with what was measured."""
+        costs = Costs(place=measured.place)
+        for rows, seconds in measured.passes.items():
+            costs.passes.set(rows, seconds)
+        return costs
+
+    def of_pass(self, rows: int, places: int) -> float:
+        """Of a pass of the target."""
+        if not self.passes:
+            return 1.0 + _ALONE * (rows - 1)
+        return self.passes.at(rows) + self.place * places
+
+    def of_draft(self, blocks: int) -> float:
+        """Of drafting; until it was seen, as much as a row of the target."""
+        return self.drafts.at(blocks) if self.drafts else self.of_pass(1, 0)
+
+    def learn(self, spent: Spent, blocks: int, usual: bool = True) -> None:
+        """Takes in a step; those that read prompts are another matter.
+
+        Args:
+            spent: what it took.
+            blocks: texts that were drafted for.
+            usual: whether its draft did nothing that most drafts do not.
+        """
+        if spent.reading:
+            return
+        shape = spent.rows, blocks
+        if shape not in self._seen:  # a back end may have prepared itself for a new shape
+            self._seen.add(shape)
+            return
+        expected = self.of_pass(spent.rows, spent.places) * self._slowness
+        ratio = spent.verify / expected
+        if not 1.0 / _OUTLIER < ratio < _OUTLIER:
+            self._outliers += 1
+            if self._outliers >= _PERSISTENT:
+                self._slowness *= ratio
+                self._outliers = 0
+            return
+        self._outliers = 0
+        self._slowness *= ratio**_SPEED_RATE
+        self._learn_pass(spent.rows, spent.places, spent.verify / self._slowness)
+        self.rest += _REST_RATE * (spent.rest / self._slowness - self.rest)
+        if blocks and usual:
+            self._learn_draft(blocks, spent.draft / self._slowness)
+
+    def _learn_pass(self, rows: int, places: int, seconds: float) -> None:
+        """What a pass took beyond what was expected is shared by what it is made of."""
+        ratio = seconds / self.of_pass(rows, places)
+        if not self.passes:
+            self.passes.set(rows, seconds)
+            return
+        self.passes.move(rows, self.passes.at(rows) * ratio)
+        part = self.place * places / self.of_pass(rows, places)
+        self.place *= ratio ** (_PLACE_RATE * part)
+
+    def _learn_draft(self, blocks: int, seconds: float) -> None:
+        if blocks in self.drafts:
+            known = self.drafts.at(blocks)
+            seconds = min(max(seconds, known / _OUTLIER), known * _OUTLIER)
+        self.drafts.move(blocks, seconds)

@@ -1,0 +1,66 @@
+"""What something costs by its size: measured, one number for each size that was seen."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+
+_RATE = 0.02  # of a new measurement in what is known well
+_FAR = 2.0  # how far later measurements may take a cost from the first ones
+
+
+class Curve:
+    """Costs by size, straight between sizes that are known. Nothing is assumed about its shape."""
+
+    def __init__(self) -> None:
+        self._sizes: list[int] = []
+        self._costs: dict[int, float] = {}
+        self._first: dict[int, float] = {}
+        self._seen: dict[int, int] = {}  # how often, where it was never measured with care
+
+    def __bool__(self) -> bool:
+        return bool(self._costs)
+
+    def __contains__(self, size: int) -> bool:
+        return size in self._costs
+
+    def set(self, size: int, cost: float) -> None:
+        """A cost that was measured with care."""
+        if size not in self._costs:
+            insort(self._sizes, size)
+        self._costs[size] = self._first[size] = cost
+
+    def move(self, size: int, cost: float) -> None:
+        """A cost that was seen in passing."""
+        if size not in self._costs:  # half believed: what is near is known
+            self.set(size, 0.5 * (cost + self.at(size)) if self._sizes else cost)
+            self._seen[size] = 1
+            return
+        rate = _RATE
+        if size in self._seen:
+            self._seen[size] += 1
+            rate = max(rate, 1.0 / self._seen[size])
+        first = self._first[size]
+        moved = self._costs[size] + rate * (cost - self._costs[size])
+        self._costs[size] = min(max(moved, first / _FAR), first * _FAR)
+
+    def at(self, size: int) -> float:
+        """The cost of a size; beyond what is known, as the upper half of it goes on."""
+        known = self._costs.get(size)
+        if known is not None:
+            return known
+        sizes = self._sizes
+        assert sizes, "nothing was measured"
+        place = bisect_left(sizes, size)
+        if place == 0:
+            return self._costs[sizes[0]]
+        if place < len(sizes):
+            return self._between(sizes[place - 1], sizes[place], size)
+        last = sizes[-1]
+        middle = sizes[min(bisect_left(sizes, (last + 1) // 2), len(sizes) - 2)] if place > 1 else 0
+        if not middle:  # only one size: half of its cost is for being there at all
+            return self._costs[last] * (0.5 + 0.5 * size / last)
+        return max(self._costs[last], self._between(middle, last, size))
+
+    def _between(self, low: int, high: int, size: int) -> float:
+        slope = (self._costs[high] - self._costs[low]) / (high - low)
+        return self._costs[low] + slope * (size - low)

@@ -1,0 +1,171 @@
+"""What a loop is told: who drafts, how much is verified, whose features can wait."""
+
+import itertools
+
+import pytest
+
+from draftwalk.settings import Sampling, Window
+from draftwalk.window import Calibration, Certain, Measured, Offer, Spent, Windows
+
+POSITIONS = 7
+AUTO = Window(auto=True)
+SURE, UNSURE = (0.999,) * POSITIONS, (0.01,) * POSITIONS
+CHEAP = Measured({rows: 4.0 + 0.1 * rows for rows in range(1, 9)})
+DEAR = Measured({rows: 3.0 + 2.0 * rows for rows in range(1, 9)})
+
+
+def made(found: Measured = CHEAP) -> Windows:
+    windows = Windows(Calibration.usual(POSITIONS))
+    windows.measured(found)
+    return windows
+
+
+def step(windows: Windows, sure=SURE, stood: int = POSITIONS, draft: float = 1.0, slot: int = 0):
+    """One step of a text; the window, or None where nothing was drafted."""
+    size = None
+    if windows.limit(slot, POSITIONS):
+        (size,) = windows.choose([Offer(slot, sure, 10)], Certain(1, 1, 10))
+        windows.learn(slot, min(stood, size))
+    rows = 1 + (size or 0)
+    verify = windows.costs.of_pass(rows, 0)
+    spent = Spent((slot,), rows, 0, False, draft if size is not None else 0.0, verify, 0.0)
+    windows.spent(spent)
+    return size
+
+
+def test_a_fixed_window_is_all_there_is() -> None:
+    windows = made()
+    windows.begin(0, Window(), Sampling())
+    assert [step(windows, UNSURE, stood=0) for _ in range(30)] == [POSITIONS] * 30
+    assert windows.idle([0]) == set()
+    assert not windows.wants_measures
+    assert windows.survival.labels == 0
+
+
+def test_plain_decoding_asks_for_nothing() -> None:
+    windows = Windows(Calibration.usual(POSITIONS))
+    for window in (Window(n_max=0), Window(n_max=0, auto=True)):
+        windows.begin(0, window, Sampling())
+        assert windows.limit(0, POSITIONS) == 0 == windows.asked(0)
+        assert windows.idle([0]) == {0}, "its features can wait"
+        assert not windows.wants_measures
+
+
+def test_without_a_drafter_there_is_nothing_to_decide() -> None:
+    windows = Windows(Calibration.usual(0))
+    windows.begin(0, AUTO, Sampling())
+    assert windows.limit(0, 0) == 0
+    assert windows.idle([0]) == set()
+    assert not windows.wants_measures
+
+
+def test_costs_are_measured_once_if_somebody_needs_them() -> None:
+    windows = Windows(Calibration.usual(POSITIONS))
+    windows.begin(0, AUTO, Sampling(temperature=1.0, seed=1, rule="rejection"))
+    assert not windows.wants_measures
+    windows.begin(1, AUTO, Sampling())
+    assert windows.wants_measures
+    windows.measured(CHEAP)
+    assert not windows.wants_measures
+
+
+def test_sure_drafts_are_verified_whole_and_unsure_ones_hardly() -> None:
+    windows = made()
+    windows.begin(0, AUTO, Sampling())
+    assert [step(windows) for _ in range(20)][-1] == POSITIONS
+    windows = made(DEAR)
+    windows.begin(0, AUTO, Sampling())
+    assert [step(windows, UNSURE, stood=0) for _ in range(7)] == [0] * 7
+
+
+def test_a_text_that_does_not_profit_stops_drafting() -> None:
+    windows = made(DEAR)
+    windows.begin(0, AUTO, Sampling())
+    found = [step(windows, UNSURE, stood=0) for _ in range(300)]
+    assert None not in found[:8]
+    drafted = [n for n, size in enumerate(found) if size is not None]
+    gaps = [b - a for a, b in itertools.pairwise(drafted)]
+    assert gaps[7:] == [2, 4, 8, 16, 32, 64, 64, 64]
+    assert all(found[n] == 1 for n in drafted[8:]), "what was paid for is looked at"
+    assert windows.idle([0]) == {0}
+    windows.begin(1, AUTO, Sampling())
+    assert windows.limit(1, POSITIONS) == 0, "the next text begins likewise"
+
+
+def test_a_text_that_profits_again_drafts_again() -> None:
+    windows = made()
+    windows.begin(0, AUTO, Sampling())
+    for _ in range(100):
+        step(windows, UNSURE, stood=0, draft=9.0)
+    assert windows.idle([0]) == {0}
+    found = [step(windows, draft=1.0) for _ in range(200)]
+    assert None not in found[-60:]
+    assert windows.idle([0]) == set()
+
+
+def test_whole_blocks_are_looked_at_evenly() -> None:
+    """1.5% of drafts at first, fewer later, never two of them close together."""
+    windows = made()
+    windows.begin(0, AUTO, Sampling())
+    sure = (0.9, 0.9, 0.01, 0.01, 0.01, 0.01, 0.01)
+    whole = [n for n in range(4000) if step(windows, sure, stood=2) == POSITIONS]
+    gaps = [b - a for a, b in itertools.pairwise(whole)]
+    assert min(gaps[1:]) >= 60
+    assert sum(n < 700 for n in whole) == pytest.approx(0.015 * 700, abs=2.5)
+    assert gaps[-1] > 300
+
+
+def test_whole_blocks_that_are_too_dear_are_looked_at_in_part() -> None:
+    windows = made(DEAR)
+    windows.begin(0, AUTO, Sampling())
+    found = [step(windows, (0.9,) * POSITIONS, stood=1, draft=0.5) for _ in range(300)]
+    sizes = [size for size in found if size is not None]
+    # Three plain steps are 15; a draft and 1 + 5 rows are 15.5.
+    assert max(sizes[40:]) == 4
+
+
+def test_drafts_that_would_be_too_short_are_dropped() -> None:
+    windows = made(DEAR)
+    windows.begin(0, AUTO, Sampling())
+    sure = (0.99, 0.01, 0.01, 0.01)
+    windows.limit(0, POSITIONS)
+    (kept,) = windows.choose([Offer(0, sure, 10, least=1)], Certain(1, 1, 10))
+    windows.limit(0, POSITIONS)
+    (dropped,) = windows.choose([Offer(0, sure, 10, least=3)], Certain(1, 1, 10))
+    assert (kept, dropped) == (1, 0)
+
+
+def test_texts_of_every_kind_share_a_step() -> None:
+    windows = made()
+    rejection = Sampling(temperature=1.0, seed=1, rule="rejection")
+    windows.begin(0, AUTO, Sampling())
+    windows.begin(1, Window(), Sampling())
+    windows.begin(2, AUTO, rejection)
+    windows.begin(3, Window(n_max=0), Sampling())
+    for _ in range(20):
+        limits = {slot: windows.limit(slot, POSITIONS) for slot in range(4)}
+        offers = [Offer(slot, (0.3,) * limit, 10) for slot, limit in limits.items() if limit]
+        sizes = windows.choose(offers, Certain(4, 4, 40))
+        found = {offer.slot: size for offer, size in zip(offers, sizes, strict=True)}
+        assert found.get(1) == POSITIONS
+        assert found.get(2, 0) == limits[2]
+        assert limits[3] == 0
+        for slot in range(4):
+            windows.learn(slot, 1 if found.get(slot) else 0)
+
+
+def test_a_row_that_could_not_be_judged_is_no_rejection() -> None:
+    windows = made()
+    windows.begin(0, AUTO, Sampling())
+    windows.limit(0, POSITIONS)
+    windows.choose([Offer(0, SURE, 10)], Certain(1, 1, 10))
+    windows.learn(0, 2, judged=False)
+    assert windows.survival.labels == 2
+
+
+def test_slots_are_used_again() -> None:
+    windows = made()
+    windows.begin(0, AUTO, Sampling())
+    windows.end(0)
+    windows.begin(0, Window(n_max=0), Sampling())
+    assert windows.limit(0, POSITIONS) == 0

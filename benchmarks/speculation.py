@@ -29,6 +29,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from draftwalk.draft.pairing import find_packaged_drafter
 from draftwalk.engine import DEFAULT_CONTEXT, Engine, Placement
 from draftwalk.errors import PromptError, UserError
 from draftwalk.fetch import resolve
@@ -124,7 +125,7 @@ def bench(asked: argparse.Namespace, stack: ExitStack) -> Document:
     return {
         **document_of(measured, arms),
         "cycles": cycles(engines, arms, measured, plan),
-        "setting": setting_of(asked, target, plan, load),
+        "setting": setting_of(asked, target, engines, plan, load),
     }
 
 
@@ -172,8 +173,7 @@ def rivals_of(
         targets["Q4_0"] = asked.target_q4_0 or q4_0_of(target, folder, asked.referee)
     drafter = asked.llama_drafter
     if drafter is None and LLAMA_DFLASH2 in names:
-        ours = [one.drafter_path for one in engines.values() if one.drafter_path is not None]
-        source = asked.drafter or (ours[-1] if ours else None)
+        source = asked.drafter or find_packaged_drafter(engines[PLAIN].checkpoint)
         if source is None:
             raise UserError("llama.cpp has no drafter", "give --drafter or --llama-drafter")
         drafter = drafter_file(source, target, folder)
@@ -203,12 +203,13 @@ def cycles(
 
 
 def setting_of(
-    asked: argparse.Namespace, target: Path, plan: Plan, load: float
+    asked: argparse.Namespace, target: Path, engines: dict[str, Engine], plan: Plan, load: float
 ) -> dict[str, object]:
     """How it was measured."""
+    drafters = {name: engine.drafter_path for name, engine in engines.items()}
     return {
         "target": target.name,
-        "drafter": None if asked.drafter is None else asked.drafter.name,
+        "drafters": {name: path.name for name, path in drafters.items() if path is not None},
         "threads": asked.threads,
         "niceness": os.nice(0),
         "tokens": plan.tokens,

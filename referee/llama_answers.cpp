@@ -2,13 +2,13 @@
 //
 //     llama_answers TARGET THREADS CONTEXT [DRAFTER N_MAX]
 //
-// Reads lines "TEMPERATURE SEED TOKENS ID ID ID ..." from stdin; temperature 0 is greedy. Writes for
-// each a line of JSON: the new tokens, the milliseconds until the first of them and from there to the
-// last, the steps behind the first, and drafts: how many were verified, their tokens, and how many of
-// these stood. `build_llama_answers.py` compiles it against the referee's native llama.cpp.
+// Reads lines "TEMPERATURE SEED TOKENS ID ID ID ..." from stdin; temperature 0 is greedy. Writes
+// for each a line of JSON: the new tokens, the milliseconds until the first of them and from there
+// to the last, the steps behind the first, and drafts: how many were verified, their tokens, and
+// how many of these stood. `build_llama_answers.py` compiles it against the native llama.cpp.
 //
-// The loop is that of llama.cpp's examples/speculative-simple, without printing and files; sampling,
-// drafting and verifying are its library's.
+// The loop is that of llama.cpp's examples/speculative-simple, without printing and files;
+// sampling, drafting and verifying are its library's.
 #include <algorithm>
 #include <cstdio>
 #include <iostream>

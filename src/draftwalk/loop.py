@@ -265,8 +265,11 @@ class Loop(Generic[StateT]):
         return length
 
     def _measure(self) -> None:
-        """Looks what passes cost, once, if windows depend on it; the texts know nothing of it."""
-        if self.windows.wants_measures:
+        """Looks what passes cost, once, where windows depend on it and a draft is near.
+
+        The texts know nothing of it, and their first tokens do not wait for it.
+        """
+        if self.windows.wants_measures and any(self._room(s) > 0 for s in self._sequences):
             first, second, *_ = (n for n in range(len(self._slots) + 2) if n not in self._slots)
             block, taps = self.drafter.block, self.drafter.taps
             found = measure_passes(self.target, self.state, taps, (first, second), block)

@@ -7,10 +7,10 @@ from functools import cache
 import pytest
 import torch
 
-from draftwalk.draft import Drafter
+from draftwalk.draft import Drafter, load
 from draftwalk.draft.block import BlockDrafter
 from draftwalk.draft.none import EmptyDrafter
-from draftwalk.errors import NumericalError
+from draftwalk.errors import CheckpointError, NumericalError
 from draftwalk.quant.f32 import FORMATS as F32
 from draftwalk.rows import Rows
 from draftwalk.sequence import Request
@@ -402,9 +402,13 @@ def spoiled(made: MadeCheckpoint, names: Sequence[str], value: float) -> MadeChe
     ],
 )
 def test_a_drafter_of_bad_weights_does_no_harm(
-    selector: bool, name: str, rule, value: float
+    selector: bool, name: str, rule, value: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Such a checkpoint is refused by name; here the values go bad behind that."""
     model = target("llama-rope3")
+    with pytest.raises(CheckpointError, match=f"tensor {name} has values that are not finite"):
+        random_drafter(spoiled(checkpoint(selector), [name], value), model)
+    monkeypatch.setattr(load, "_check_finite", lambda checkpoint: None)
     bad = random_drafter(spoiled(checkpoint(selector), [name], value), model)
     loop = make_loop(model, bad, CONTEXT)
     for sampling in SAMPLINGS:

@@ -9,9 +9,9 @@ from draftwalk.state import pass_over
 from draftwalk.target import StateT, Target
 from draftwalk.window import Measured
 
-_SECONDS = 1.0  # for all of it, but for what was begun
+_SECONDS = 1.5  # for all of it, but for what was begun
 _TIMES = 3  # of which the shortest counts: noise only adds
-_CONTEXT = 256  # rows read to see what context costs
+_CONTEXT, _LEAST_CONTEXT = 256, 64  # rows read to see what context costs, as many as time allows
 _MOST = 0.5  # of a pass's time that so much context is believed to cost
 
 
@@ -49,9 +49,10 @@ def measure_passes(
                 break
             seconds(empty, rows)  # a back end may prepare itself for the size
             passes[rows] = min(seconds(empty, rows) for _ in range(_TIMES))
-        context = min(_CONTEXT, target.context - most)
         largest = max(passes)
-        if context <= 0 or now() + 2 * context * passes[largest] / largest > end:
+        affordable = int((end - now()) / passes[largest] * largest)  # rows
+        context = min(_CONTEXT, target.context - most, affordable)
+        if context < _LEAST_CONTEXT:
             return Measured(passes)
         seconds(read, context, kept=context)
         pairs = [(seconds(empty, largest), seconds(read, largest)) for _ in range(_TIMES + 2)]

@@ -67,7 +67,7 @@ def _acceptance(axes: Axes, arms: Entries) -> None:
     for speed in (0.5, 1.0, 1.5, 2.0, 2.5, 3.0):
         end = min(right, top / speed)
         axes.plot([0, end], [0, speed * end], color="#cccccc", lw=1.5 if speed == 1 else 0.8)
-        axes.annotate(f"{speed:g} times", (end, speed * end), color="#888888", fontsize=8)
+        axes.annotate(f"{speed:g}x", (end, speed * end), color="#888888", fontsize=8)
     for name, (x, y, arm) in points.items():
         axes.scatter([x], [y], color=_COLOURS[str(arm["engine"])])
         axes.annotate(name, (x, y), textcoords="offset points", xytext=(4, 4), fontsize=8)

@@ -31,6 +31,11 @@ def test_between_known_sizes_costs_are_straight() -> None:
     assert curve.at(0) == 4.0
 
 
+def test_noise_makes_no_small_pass_dear() -> None:
+    costs = Costs.of(Measured({1: 7.0, 2: 5.0, 3: 6.0, 4: 5.5}))
+    assert [costs.of_pass(rows, 0) for rows in (1, 2, 3, 4)] == [5.0, 5.0, 5.5, 5.5]
+
+
 def test_a_single_size_says_little() -> None:
     curve = Curve()
     curve.set(1, 4.0)

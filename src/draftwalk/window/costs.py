@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 from draftwalk.window.curve import Curve
 
@@ -75,10 +76,12 @@ class Costs:
 
     @staticmethod
     def of(measured: Measured) -> Costs:
-        """Starts with what was measured."""
+        """Starts with what was measured; no pass is believed dearer than a larger one."""
         costs = Costs(place=measured.place)
-        for rows, seconds in measured.passes.items():
-            costs.passes.set(rows, seconds)
+        least = inf
+        for rows, seconds in sorted(measured.passes.items(), reverse=True):
+            least = min(least, seconds)
+            costs.passes.set(rows, least)
         return costs
 
     def of_pass(self, rows: int, places: int) -> float:

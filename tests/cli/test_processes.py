@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.command_line import EXACT, spawn
+from support.command_line import EXACT, listen_to_interrupts, spawn
 from support.talking_model import write_target
 
 COMMAND = [sys.executable, "-m", "draftwalk.cli"]
@@ -64,7 +64,11 @@ def talker(tmp_path: Path) -> list[str]:
 
 def test_an_interrupt_leaves_a_clean_line(talker: list[str]) -> None:
     with subprocess.Popen(
-        talker, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL
+        talker,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        preexec_fn=listen_to_interrupts,
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None

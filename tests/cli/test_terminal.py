@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from support.command_line import EXACT
+from support.command_line import EXACT, listen_to_interrupts
 from support.talking_model import write_target
 
 PATIENCE = 60.0
@@ -64,7 +64,13 @@ def terminal(*arguments: str | Path) -> Iterator[Terminal]:
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"}
     environment.pop("NO_COLOR", None)
     process = subprocess.Popen(
-        command, stdin=other, stdout=other, stderr=other, start_new_session=True, env=environment
+        command,
+        stdin=other,
+        stdout=other,
+        stderr=other,
+        start_new_session=True,
+        env=environment,
+        preexec_fn=listen_to_interrupts,
     )
     os.close(other)
     try:

@@ -1,6 +1,7 @@
 """Calling the command line from tests."""
 
 import json
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -41,3 +42,8 @@ def spawn(*arguments: str | Path, stdin: str | None = None) -> Outcome:
         command, input=stdin or "", capture_output=True, text=True, timeout=120, check=False
     )
     return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def listen_to_interrupts() -> None:
+    """For children: tests may run in the background of a shell, whose processes ignore them."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -174,8 +174,8 @@ class _Running:
         run = self._run
         if run.processes.first:
             run.folder.note(provenance(run.arguments, run.data, run.engine.checkpoint.path))
+        self._begin_decay()
         while not self._spent():
-            self._begin_decay()
             self._recent.append(self._fit.update())
             self._tell()
             now = time.monotonic()
@@ -183,6 +183,7 @@ class _Running:
                 self._save(CHECKPOINT)
             if self._run.budget.measure and now - self._measured > self._run.budget.measure:
                 self._measure()
+            self._begin_decay()  # also where the time is over at once, as after a machine slept
         self._save(CHECKPOINT, ended=self._fit.schedule.decay_from is not None)
         if not self._run.processes.first:
             return None

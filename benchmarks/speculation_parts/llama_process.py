@@ -9,6 +9,7 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -86,7 +87,8 @@ class LlamaProcess:
 
     def close(self) -> None:
         """Ends the process."""
-        with self._process as process:
+        # Where it had ended by itself, a question that it never read may still be in the buffer.
+        with suppress(BrokenPipeError), self._process as process:
             process.kill()
         self._log.close()
 

@@ -16,14 +16,13 @@ import gc
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from cpu_parts.arm import Arm
 from cpu_parts.counts import Work
@@ -38,6 +37,7 @@ from cpu_parts.report import OURS, Entry, entry_of, table_of
 from cpu_parts.text import read_text, token_ids
 from draftwalk.errors import UserError
 from draftwalk.ops.choice import BackEnd
+from quiet_bar import progress
 
 ROOT = Path(__file__).parent.parent
 ENGINES = ("draftwalk", "llama.cpp", "xllamacpp")
@@ -190,27 +190,9 @@ def _within(name: str, tick: Callable[[str], None]) -> Callable[[str], None]:
     return lambda what: tick(f"{name}: {what}")
 
 
-@contextmanager
-def progress(total: int) -> Iterator[Callable[[str], None]]:
-    """A bar on a terminal, a line for each model's beginning and each failure elsewhere."""
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=STDERR,
-        transient=True,
-        auto_refresh=False,  # no thread of ours draws while others are measured
-    )
-    with bar:
-        task = bar.add_task("", total=total)
-
-        def tick(what: str) -> None:
-            bar.update(task, advance=1, description=what, refresh=True)
-            if what.endswith(": the file") or " failed: " in what or " is busy " in what:
-                bar.console.print(what, highlight=False)
-
-        yield tick
+def is_news(what: str) -> bool:
+    """Whether it is a model's beginning, and what went wrong."""
+    return what.endswith(": the file") or " failed: " in what or " is busy " in what
 
 
 def parse() -> argparse.Namespace:
@@ -262,7 +244,7 @@ def main() -> None:
         count, plan = len(setting.engines), setting.plan
         steps = len(asked.models) * (2 + plan.turns(count) + plan.loads * count) + 1
         probe = Probe()
-        with progress(steps) as tick:
+        with progress(steps, STDERR, is_news) as tick:
             document = bench(asked.models, sources, setting, probe.measure, tick)
         probe.close()
     except (UserError, MachineError) as error:

@@ -1,12 +1,14 @@
 """Drafts of one drafter here and in llama.cpp: acceptance on own texts, and position by position.
 
     python benchmarks/drafts.py TARGET.gguf DRAFTER.gguf PROMPT_FOLDER [--suites …] [--prompts 25]
-        [--tokens 128] [--threads 2] [--referee PYTHON]
+        [--tokens 128] [--threads 2] [--float32] [--referee PYTHON]
 
 Both answer the first turns of every suite's first lines greedily, with the window at the block's
 size less one. llama.cpp's acceptance rate is its server's (xllamacpp) over its own texts, ours is
 over ours. Where both texts agree for 32 tokens, both draft behind each of these, and the drafts are
-compared position by position. A table goes to stderr, one JSON document is the last line of stdout.
+compared position by position; with --float32 also with those of the same weights on activations in
+float32, which neither engine has. A table goes to stderr, one JSON document is the last line of
+stdout.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -32,6 +34,7 @@ from prompts import SUITES, first_turns
 ROOT = Path(__file__).parent.parent
 CPU = torch.device("cpu")
 AGREE = 32  # tokens
+Draft = tuple[int, ...]
 
 
 def main() -> None:
@@ -82,6 +85,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--prompts", type=int, default=25)
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--float32", action="store_true")
     parser.add_argument("--referee", type=Path, default=ROOT / ".referee" / "bin" / "python")
     return parser.parse_args()
 
@@ -96,7 +100,7 @@ def ask(python: Path, script: str, arguments: Iterable[str], lines: Sequence[obj
 
 def compared(
     engine: Engine, asked: argparse.Namespace, texts: Sequence[dict[str, list[int]]]
-) -> dict[str, float]:
+) -> dict[str, object]:
     """Shares of positions and of whole drafts that are equal."""
     config = engine.drafter.config
     selector = config.selector
@@ -109,23 +113,44 @@ def compared(
         str(asked.threads),
     )
     models = (str(asked.target), str(asked.drafter))
-    theirs = ask(asked.referee, "llama_cpp_forced.py", (*models, *facts), texts)
-    positions = equal = drafts = whole = 0
-    for text, other in zip(texts, theirs, strict=True):
-        for mine, its in zip(forced(engine, text["prompt"], text["answer"]), other, strict=True):
-            same = [a == b for a, b in zip(mine, its, strict=True)]
-            positions += len(same)
-            equal += sum(same)
-            drafts += 1
-            whole += all(same)
-    return {
-        "positions": positions,
-        "equal_positions": equal / max(1, positions),
-        "equal_drafts": whole / max(1, drafts),
+    theirs = [
+        [tuple(draft) for draft in drafts]
+        for drafts in ask(asked.referee, "llama_cpp_forced.py", (*models, *facts), texts)
+    ]
+    ours = [forced(engine, text["prompt"], text["answer"]) for text in texts]
+    pairs = list(drafts_of_both(ours, theirs))
+    found: dict[str, object] = {
+        "positions": sum(len(mine) for mine, _ in pairs),
+        "equal_positions": equal(ours, theirs),
+        "equal_drafts": sum(mine == its for mine, its in pairs) / max(1, len(pairs)),
     }
+    if asked.float32:
+        exact = load(asked.target, asked.drafter, Placement(back_end="torch"))
+        both = [forced(exact, text["prompt"], text["answer"]) for text in texts]
+        found["equal_to_float32"] = {
+            "draftwalk": equal(ours, both),
+            "llama.cpp": equal(theirs, both),
+        }
+    return found
 
 
-def forced(engine: Engine, prompt: list[int], answer: list[int]) -> list[tuple[int, ...]]:
+def drafts_of_both(
+    some: Sequence[Sequence[Draft]], others: Sequence[Sequence[Draft]]
+) -> Iterator[tuple[Draft, Draft]]:
+    """Drafts of two engines at the same places."""
+    for mine, its in zip(some, others, strict=True):
+        yield from zip(mine, its, strict=True)
+
+
+def equal(some: Sequence[Sequence[Draft]], others: Sequence[Sequence[Draft]]) -> float:
+    """Share of drafted positions that are equal."""
+    same = [
+        a == b for mine, its in drafts_of_both(some, others) for a, b in zip(mine, its, strict=True)
+    ]
+    return sum(same) / max(1, len(same))
+
+
+def forced(engine: Engine, prompt: list[int], answer: list[int]) -> list[Draft]:
     """Our drafts behind every token of an answer."""
     target, drafter = engine.target, engine.drafter
     state = target.new_state()

@@ -22,12 +22,11 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from draftwalk.draft.pairing import find_packaged_drafter
 from draftwalk.engine import DEFAULT_CONTEXT, Engine, Placement
@@ -35,6 +34,7 @@ from draftwalk.errors import PromptError, UserError
 from draftwalk.fetch import resolve
 from draftwalk.prompt.messages import Message
 from prompts import Prompt, read_prompts, suite_files
+from quiet_bar import progress
 from speculation_parts.answer import (
     DFLASH,
     DFLASH2,
@@ -118,7 +118,7 @@ def bench(asked: argparse.Namespace, stack: ExitStack) -> Document:
     if load > QUIET:
         STDERR.print(f"the machine is busy (load {load:.1f}): wait, or expect noise")
     turns = len(plan.questions()) + len(plan.samplings)
-    with progress(len(arms) * turns) as tick:
+    with progress(len(arms) * turns, STDERR, is_news) as tick:
         measured = run(arms, plan, tick, asked.records)
     if not measured.cases:
         raise UserError("nothing was measured", "let one prompt be answered by every arm")
@@ -219,27 +219,9 @@ def setting_of(
     }
 
 
-@contextmanager
-def progress(total: int) -> Iterator[Callable[[str], None]]:
-    """A bar on a terminal; lines about what went wrong anywhere."""
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=STDERR,
-        transient=True,
-        auto_refresh=False,  # no thread of ours draws while others are measured
-    )
-    with bar:
-        task = bar.add_task("", total=total)
-
-        def tick(what: str) -> None:
-            bar.update(task, advance=1, description=what, refresh=True)
-            if " failed: " in what or what.startswith("interrupted"):
-                bar.console.print(what, highlight=False)
-
-        yield tick
+def is_news(what: str) -> bool:
+    """Whether it is what went wrong."""
+    return " failed: " in what or what.startswith("interrupted")
 
 
 if __name__ == "__main__":

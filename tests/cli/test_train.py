@@ -67,13 +67,28 @@ def test_the_stages_one_by_one(model: Path, tmp_path: Path) -> None:
     assert ran.code == 0, ran.err
 
 
-def test_one_command_does_everything(model: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("given", [True, False])
+def test_one_command_does_everything(model: Path, tmp_path: Path, given: bool) -> None:
+    """With prompts of a file, or with the model's own."""
+    prompts = ("--prompts", model.parent / "prompts.jsonl") if given else ()
     done = call(
-        "train", "all", "-m", model, "--prompts", model.parent / "prompts.jsonl",
-        "-o", tmp_path, "--minutes", "0.05", "-n", "24", *SMALL,
+        "train", "all", "-m", model, *prompts, "-o", tmp_path, "--minutes", "0.1", "-n", "24",
+        "--batch", "2", *SMALL,
     )  # fmt: skip
-    assert done.code == 2
-    assert "--minutes" in done.err
+    assert done.code == 0, done.err
+    assert done.out.splitlines()[-1] == str(tmp_path / "drafter.gguf")
+    assert "acceptance length" in done.out
+    assert (tmp_path / "prompts.jsonl").exists() != given
+    log = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert log[-1]["kind"] == "measure"
+    held, learned = (
+        {one["key"] for file in (tmp_path / part).glob("shard-*.json")
+         for one in json.loads(file.read_text())["answers"]}
+        for part in ("held-out", "answers")
+    )  # fmt: skip
+    assert held
+    assert learned
+    assert not held & learned
 
 
 @pytest.mark.parametrize(

@@ -48,4 +48,4 @@ def test_the_command_line_answers_by_default() -> None:
     assert outcome.code == 0
     assert outcome.out == plain.out
     assert "France" in outcome.out
-    assert "tokens of a draft verified" in outcome.err
+    assert "tokens verified on average" in outcome.err

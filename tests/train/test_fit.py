@@ -33,11 +33,7 @@ def data(tmp_path: Path) -> AnswerSet:
 
 
 def new_fit(data: AnswerSet, settings: FitSettings = SETTINGS) -> Fit:
-    return Fit(learner(settings_shape(settings), lively=False), data, settings, Schedule(warm_up=2))
-
-
-def settings_shape(_: FitSettings):
-    return SHAPE
+    return Fit(learner(lively=False), data, settings, Schedule(warm_up=2))
 
 
 def parameters(fit: Fit) -> dict[str, torch.Tensor]:

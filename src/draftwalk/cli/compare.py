@@ -8,10 +8,11 @@ from itertools import zip_longest
 from statistics import median
 
 from draftwalk.cli.answer import Asked, answer_one
+from draftwalk.cli.report import windows_text
 from draftwalk.cli.streams import say, write
 from draftwalk.engine import Engine
 from draftwalk.errors import UserError
-from draftwalk.result import Result, Timings
+from draftwalk.result import Result
 from draftwalk.settings import Rule
 
 ROUNDS = 3
@@ -67,21 +68,13 @@ def _findings(
         f"tokens              {len(drafted[0].tokens)}",
         f"acceptance length   {timings.acceptance_length:.2f} (bonus token included, over "
         f"{timings.verify_n} verified drafts)",
-        f"window              {_windows(timings)}",
+        f"window              {windows_text([timings]) or 'nothing was drafted'}",
         f"with drafter        {with_drafter:.1f} tokens/s",
         f"plain decoding      {without:.1f} tokens/s",
         f"ratio               {ratio}",
         f"texts               {agreement([*undrafted, *drafted], rule)}",
         f"(medians of {ROUNDS} alternating runs after a warm-up; the prompt's time is not in them)",
     ]
-
-
-def _windows(timings: Timings) -> str:
-    """What was verified of drafts, and how often there was none."""
-    drafted, steps = timings.draft_steps_n, timings.draft_steps_n + timings.off_n
-    mean = timings.draft_n / drafted if drafted else 0.0
-    off = 100 * timings.off_n / steps if steps else 0.0
-    return f"{mean:.2f} tokens verified on average, nothing drafted in {off:.0f}% of steps"
 
 
 def _speed(results: list[Result]) -> float:

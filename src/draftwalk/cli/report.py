@@ -128,14 +128,18 @@ def _drafts(verified: int, drafted: int, accepted: int) -> list[str]:
 
 
 def _windows(timings: Sequence[Timings]) -> list[str]:
-    """How many tokens were verified of drafts, and where nothing was drafted."""
+    text = windows_text(timings)
+    return [] if text is None else [f"window   {text}"]
+
+
+def windows_text(timings: Sequence[Timings]) -> str | None:
+    """What was verified of drafts, and how often there was none; `None` if there never was one."""
     found = _windows_json(timings)
     if not found:
-        return []
-    return [
-        f"window   {found['window_mean']:.2f} tokens of a draft verified on average; nothing "
-        f"drafted in {100 * found['draft_off']:.0f}% of steps"
-    ]
+        return None
+    off = 100 * found["draft_off"]
+    mean = found["window_mean"]
+    return f"{mean:.2f} tokens verified on average, nothing drafted in {off:.0f}% of steps"
 
 
 def _windows_json(timings: Sequence[Timings]) -> dict[str, float]:

@@ -303,7 +303,7 @@ def fit(
     if (budget.minutes is None) == (budget.updates is None):
         raise typer.BadParameter("say how long: either --minutes or --updates")
     opened = training.open_target(model, machine, store)
-    how = training.Learning(taps.chosen(), shape, learn, machine.device)
+    how = training.Learning(taps.chosen(), shape, learn, machine.device, store)
     training.train(opened, learn_from, held_out, out, how, budget)
 
 
@@ -359,7 +359,7 @@ def everything(
     prompts: _PROMPTS = None,
     out: _OUT = None,
     minutes: Annotated[
-        float, typer.Option("--minutes", min=1.0, metavar="X", help="For everything together.")
+        float, typer.Option("--minutes", min=0.05, metavar="X", help="For everything together.")
     ] = 28.0,
     taps: TapOptions,
     how: AnswerOptions,
@@ -374,5 +374,5 @@ def everything(
     if out is None:
         raise typer.BadParameter("say where the drafter is kept: --out DIR")
     opened = training.open_target(model, machine, store)
-    learning = training.Learning(taps.chosen(), shape, learn, machine.device)
+    learning = training.Learning(taps.chosen(), shape, learn, machine.device, store)
     training.all_stages(opened, prompts or [], out, minutes, how, learning)

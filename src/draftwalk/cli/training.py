@@ -27,7 +27,7 @@ from draftwalk.draft.load import build_drafter
 from draftwalk.engine import Engine, Placement, find_device, load
 from draftwalk.fetch import Store, resolve
 from draftwalk.models import open_model
-from draftwalk.train.answers import AnswerSettings, Progress, answer
+from draftwalk.train.answers import AnswerSettings, Progress, answer, data_facts
 from draftwalk.train.conversations import Conversation, read_conversations
 from draftwalk.train.curves import read_curves
 from draftwalk.train.fit import FitSettings
@@ -42,11 +42,13 @@ from draftwalk.train.self_prompts import write_self_prompts
 from draftwalk.train.shape import Shape, new_config
 from draftwalk.train.shards import AnswerSet
 from draftwalk.train.stage import Budget, Run, Told, run_fit
+from draftwalk.train.weighting import default_half
 from draftwalk.weights.tensor import RawTensor
 
 _TAPS = 5
 _CONTEXT = 4096
 _HELD = 20  # one prompt of so many is held out
+_PROMPTS_A_SECOND = 1.5
 _PARTS = {Frozen.CONVOLUTION: "_conv.", Frozen.SELECTOR: "candidate_selector."}
 
 
@@ -59,22 +61,28 @@ class Learning:
         shape: what else there is of its shape.
         learn: how it learns.
         device: where.
+        store: where a drafter to start from is found.
     """
 
     taps: tuple[int, ...] | None
     shape: ShapeOptions
     learn: LearnOptions
     device: str
+    store: StoreOptions
 
 
 def open_target(model: str, machine: MachineOptions, where: StoreOptions) -> Engine:
     """The target, on the CPU's kernels where it can be: they are what serves it."""
     if machine.threads is not None:
         torch.set_num_threads(machine.threads)
-    with downloading() as progress:
-        path = resolve(model, Store(where.cache_dir, where.offline, progress))
     place = Placement(context=_CONTEXT, threads=machine.threads)
-    return load(path, placement=place, plain=True)
+    return load(_find(model, where), placement=place, plain=True)
+
+
+def _find(model: str, where: StoreOptions) -> Path:
+    """A model's file or folder, fetched if it has to be."""
+    with downloading() as progress:
+        return resolve(model, Store(where.cache_dir, where.offline, progress))
 
 
 def make_answers(
@@ -86,7 +94,7 @@ def make_answers(
     how: AnswerOptions,
 ) -> None:
     """The first stage."""
-    conversations = _conversations(engine, files, own, out, how.parallel)[: how.limit]
+    conversations = _conversations(engine, files, own, out, how.parallel, None)[: how.limit]
     settings = _answer_settings(engine, taps, how)
     _answer(engine, conversations, out, settings, None)
 
@@ -125,9 +133,8 @@ def measure_drafter(
     as_json: bool,
 ) -> None:
     """The third stage."""
-    path = resolve(drafter, Store(where.cache_dir, where.offline))
-    target = engine.target
-    built = build_drafter(open_model(path), target.ops, target.tables, target.depth, target.context)
+    target, opened = engine.target, open_model(_find(drafter, where))
+    built = build_drafter(opened, target.ops, target.tables, target.depth, target.context)
     data = AnswerSet(answers)
     with metering("measuring") as meter:
 
@@ -165,18 +172,19 @@ def all_stages(
     how: AnswerOptions,
     learning: Learning,
 ) -> None:
-    """Everything: two fifths of the time for answers, most of the rest for learning."""
+    """Everything: nearly half of the time for prompts and answers, the rest to learn."""
     began = time.monotonic()
-    wanted = int(60 * minutes * 1.5)  # more than can be answered
-    conversations = _conversations(engine, files, wanted, out, how.parallel)[: how.limit]
+    seconds = 60 * minutes
+    wanted = int(seconds * _PROMPTS_A_SECOND)  # more than can be answered
+    conversations = _conversations(engine, files, wanted, out, how.parallel, 0.1 * seconds)
+    conversations = conversations[: how.limit]
     held = conversations[::_HELD]
     rest = [one for number, one in enumerate(conversations) if number % _HELD]
     settings = _answer_settings(engine, learning.taps, how)
-    share = 60 * minutes * 0.4
     whole = replace(settings, sampled=0.0, whole=True)
-    _answer(engine, held, out / "held-out", whole, share / 10)
-    _answer(engine, rest, out / "answers", settings, share - (time.monotonic() - began))
-    left = 60 * minutes * 0.95 - (time.monotonic() - began)
+    _answer(engine, held, out / "held-out", whole, 0.05 * seconds)
+    _answer(engine, rest, out / "answers", settings, 0.3 * seconds)
+    left = 0.95 * seconds - (time.monotonic() - began)
     budget = Budget(seconds=max(1.0, left), measure=0.0)
     found = _fit(
         engine,
@@ -192,13 +200,25 @@ def all_stages(
 
 
 def _conversations(
-    engine: Engine, files: Sequence[Path], own: int, out: Path, parallel: int
+    engine: Engine,
+    files: Sequence[Path],
+    own: int,
+    out: Path,
+    parallel: int,
+    seconds: float | None,
 ) -> list[Conversation]:
+    """The prompts of the files; without any, those that the target writes, at most so long."""
     if not files:
         file = out / "prompts.jsonl"
         out.mkdir(parents=True, exist_ok=True)
+        began = time.monotonic()
         with metering("prompts") as meter:
-            write_self_prompts(engine, own, file, parallel, lambda done: meter.show(done, own))
+
+            def report(done: int) -> bool:
+                meter.show(done, own)
+                return seconds is None or time.monotonic() - began < seconds
+
+            write_self_prompts(engine, own, file, parallel, report)
         files = [file]
     return read_conversations(files)
 
@@ -224,10 +244,10 @@ def _answer(
     settings: AnswerSettings,
     seconds: float | None,
 ) -> Progress:
-    bytes_per_token = 2 * len(settings.taps) * engine.target.width + 5
+    size = data_facts(engine, settings).bytes_per_token
     say(
-        f"{len(conversations)} prompts; {bytes_per_token / 1000:.1f} kB a token, so at most "
-        f"{len(conversations) * settings.max_tokens * bytes_per_token / 1e9:.1f} GB for answers, "
+        f"{len(conversations)} prompts; {size / 1000:.1f} kB a token, so at most "
+        f"{len(conversations) * settings.max_tokens * size / 1e9:.1f} GB for answers, "
         f"prompts apart, in {out}"
     )
     began = time.monotonic()
@@ -255,7 +275,7 @@ def _fit(
     start: dict[str, RawTensor] | None = None
     config: dict[str, object]
     if learn.start is not None:
-        opened = open_model(resolve(learn.start))
+        opened = open_model(_find(learn.start, how.store))
         config, start = dict(opened.config), dict(opened.tensors)
     elif folder.begun:
         config = folder.config()
@@ -271,7 +291,7 @@ def _fit(
         frequent=learn.head,
         drawn=learn.drawn,
         seed=learn.seed,
-        objective=Objective(learn.weights.value, half=7.0 if block >= 16 else block / 2),
+        objective=Objective(learn.weights.value, half=default_half(block)),
         optimiser=OptimiserSettings(learn.method.value, learn.rate),
         frozen=tuple(_PARTS[part] for part in learn.frozen or ()),
     )

@@ -156,10 +156,8 @@ class PagedKV:
         self._release(sequence, -(-length // PAGE))
         table = self._tables[sequence]
         for n in range(min(self._first_visible(length) // PAGE, len(table))):
-            page, table[n] = (
-                table[n],
-                FREED,
-            )  # first, so that no interrupt makes it be dropped twice
+            page = table[n]
+            table[n] = FREED  # before it is dropped: an interrupt must not make that happen twice
             self._drop(page)
 
     def _release(self, sequence: int, pages: int) -> None:

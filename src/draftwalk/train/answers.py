@@ -51,7 +51,7 @@ class AnswerSettings:
     sampled: float = 0.35
     temperature: float = 0.7
     max_tokens: int = 256
-    most_prompt: int = 768
+    most_prompt: int = 512
     parallel: int = 48
     whole: bool = False
 
@@ -182,9 +182,8 @@ class _Run:
     def _stop(self) -> None:
         """Ends everything where it is."""
         self._waiting.clear()
-        for turn in self._running:
+        for turn in self._running:  # none has ended by itself, so no next turn comes
             self._end(turn)
-        self._waiting.clear()
         self._running = []
 
     def _fill(self) -> None:
@@ -274,7 +273,7 @@ class _Run:
             greedy=text.request.sampling.greedy,
             seed=turn.conversation.seed,
             loop=loop,
-            finish="loop" if loop is not None else text.finish_reason or "length",
+            finish="loop" if end < len(text.tokens) else text.finish_reason or "length",
         )
         tokens = torch.tensor(text.tokens[:end])
         self._held.append(Answer(facts, tokens, learned, features[: end - 1].clone()))

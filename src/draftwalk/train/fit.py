@@ -50,10 +50,10 @@ class FitSettings:
     """
 
     answers: int = 16
-    anchors: int = 64
+    anchors: int = 48
     lengths: tuple[int, ...] = ()
-    frequent: int = 8192
-    drawn: int = 1024
+    frequent: int = 6144
+    drawn: int = 512
     inject: int = 100
     seed: int = 1
     objective: Objective = field(default_factory=Objective)

@@ -48,7 +48,3 @@ class Recorder:
     def take(self, slot: int) -> Tensor:
         """The features [rows, F * H] of a slot so far, which are forgotten here."""
         return torch.cat(self._heard.pop(slot))
-
-    def forget(self, slot: int) -> None:
-        """Drops a slot's features."""
-        self._heard.pop(slot, None)

@@ -26,20 +26,27 @@ _TOP_P = 0.95
 
 
 def write_self_prompts(
-    engine: Engine, count: int, file: Path, parallel: int, report: Callable[[int], None]
+    engine: Engine, count: int, file: Path, parallel: int, report: Callable[[int], bool]
 ) -> None:
-    """Draws prompts into a file of JSON lines, unless it is there already with as many.
+    """Draws prompts into a file of JSON lines, unless there is one already.
 
     Args:
         engine: the target.
         count: prompts to draw; a few of them are dropped, as repeated, cut short or empty.
         file: to write.
         parallel: drawn at a time.
-        report: told how many are drawn.
+        report: told how many are drawn; says whether to go on.
+
+    Raises:
+        PromptError: it writes none.
     """
-    if file.exists() and len(file.read_text(encoding="utf-8").splitlines()) >= count // 2:
+    if file.exists():
         return
     texts = draw_prompts(engine, count, parallel, report)
+    if not texts:
+        raise PromptError(
+            f"{engine.checkpoint.path.name} wrote no prompts", "give prompts: --prompts FILE"
+        )
     with whole_file(file) as out:
         for number, text in texts.items():
             line = {"id": f"{SOURCE}-{number:06d}", "turns": [text]}
@@ -47,7 +54,7 @@ def write_self_prompts(
 
 
 def draw_prompts(
-    engine: Engine, count: int, parallel: int, report: Callable[[int], None]
+    engine: Engine, count: int, parallel: int, report: Callable[[int], bool]
 ) -> dict[int, str]:
     """Drawn prompts by number, each text once."""
     beginning = _before_the_user(engine)
@@ -66,9 +73,10 @@ def draw_prompts(
                 ended = running.pop(number)
                 text = "".join(step.text for step in ended.steps).strip()
                 if ended.finish_reason == "stop" and len(text) >= _LEAST_CHARACTERS:
-                    found.setdefault(text, number)
+                    found[text] = min(number, found.get(text, number))
                 engine.release(ended)
-                report(begun - len(running))
+            if not report(begun - len(running)):
+                break
     finally:
         for left in running.values():
             engine.release(left)
@@ -85,8 +93,6 @@ def _before_the_user(engine: Engine) -> list[int]:
     words = engine.tokenizer
     text = engine.template.render([Message("user", _MARK)], False, {}, shield=words.shield)
     before, found, _ = text.partition(_MARK)
-    if not found:
-        before, found, _ = text.partition(words.shield(_MARK))
     if not found:
         raise PromptError(
             "the chat template does not show where a user's message begins",

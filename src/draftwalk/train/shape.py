@@ -45,7 +45,7 @@ class Shape:
     """
 
     taps: tuple[int, ...]
-    layers: int = 3
+    layers: int = 2
     mlp: int | None = None
     block: int = 8
     mask: int = 16

@@ -78,7 +78,7 @@ class AnswerFacts:
         greedy: answered greedily.
         seed: of its noise.
         loop: the place in the record where it begins to loop, or `None`.
-        finish: why it ended: "stop", "length" or "loop".
+        finish: why it ended: "stop", "length", or "loop" where it was cut.
     """
 
     key: str
@@ -172,6 +172,8 @@ class AnswerSet:
             self.digests.append(str(listed["sha256"]))
             self._where += [(len(self._shards), n) for n in range(len(shard.facts))]
             self._shards.append(shard)
+        if not self._where:
+            raise no_answers(folder)
 
     def __len__(self) -> int:
         return len(self._where)
@@ -247,9 +249,14 @@ def read_facts(folder: Path) -> DataFacts:
         UserError: the folder holds no answers.
     """
     if not (folder / HEADER).exists():
-        raise UserError(f"{folder} holds no answers", "make them with draftwalk train answers")
+        raise no_answers(folder)
     values = read_json_object(folder / HEADER)
     return DataFacts(**{**values, "taps": tuple(values["taps"])})  # type: ignore[arg-type]
+
+
+def no_answers(folder: Path) -> UserError:
+    """What is wrong with a folder that has none."""
+    return UserError(f"{folder} holds no answers", "make them with draftwalk train answers")
 
 
 def answered_keys(folder: Path) -> set[str]:

@@ -7,7 +7,8 @@ drafter. A run that has ended is extended from where its rate began to fall.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -165,8 +166,10 @@ class _Running:
             steps = cast(int, standing.progress["decay"])
             self._fit.schedule = Schedule(decay_from=falling, decay=steps)
         self._first = self._fit.step
+        self._anchors = self._fit.anchors
+        self._used = 0.0  # share of the budget, the same in every process
         self._began = self._saved = self._measured = time.monotonic()
-        self._recent: list[Counts] = []
+        self._recent: deque[Counts] = deque(maxlen=run.budget.tell)
         self._worth: float | None = None
 
     def finish(self) -> Measurement | None:
@@ -174,9 +177,9 @@ class _Running:
         run = self._run
         if run.processes.first:
             run.folder.note(provenance(run.arguments, run.data, run.engine.checkpoint.path))
-        self._begin_decay()
         while not self._spent():
             self._recent.append(self._fit.update())
+            self._used = self._done()
             self._tell()
             now = time.monotonic()
             if now - self._saved > self._run.budget.save:
@@ -210,28 +213,25 @@ class _Running:
         schedule, step = self._fit.schedule, self._fit.step
         if schedule.decay_from is not None:
             return step >= schedule.decay_from + schedule.decay
-        return self._done() >= 1.0
+        return self._used >= 1.0
 
     def _begin_decay(self) -> None:
         """Lets the learning rate fall once what is left of the budget is just enough for it."""
         share = self._run.budget.decay
         if not share or self._fit.schedule.decay_from is not None:
             return
-        done, step = self._done(), self._fit.step
-        steps = max(1, round(step * share / (1 - share)))
-        here = step - self._first
-        left = here * (1 - done) / done if done else float("inf")
-        if steps >= left and here:
+        step = self._fit.step
+        here, steps = step - self._first, max(1, round(step * share / (1 - share)))
+        if here and steps * self._used >= here * (1 - self._used):
             self._save(STABLE)
             self._fit.schedule = replace(self._fit.schedule, decay_from=step, decay=steps)
 
     def _tell(self) -> None:
+        if not self._run.processes.first:
+            return
         fit, recent = self._fit, self._recent
         lengths = sum(one.acceptance_length for one in recent) / len(recent)
         loss = sum(one.loss for one in recent) / len(recent)
-        if not self._run.processes.first:
-            self._recent = recent[-1:]
-            return
         elapsed = self._elapsed
         if fit.step % self._run.budget.tell == 0:
             self._run.folder.tell(
@@ -246,18 +246,9 @@ class _Running:
                     **_rates(recent),
                 }
             )
-            self._recent = []
-        blocks = sum(one.blocks for one in recent) / len(recent) * (fit.step - self._first)
-        told = Told(
-            fit.step, fit.anchors, blocks / elapsed, loss, lengths, self._share(), self._worth
-        )
-        self._report(told)
-
-    def _share(self) -> float:
-        budget = self._run.budget
-        if budget.updates is not None:
-            return min(1.0, (self._fit.step - self._first) / max(1, budget.updates))
-        return min(1.0, self._elapsed / (budget.seconds or 1.0))
+        rate = (fit.anchors - self._anchors) / elapsed
+        done = min(1.0, self._used)
+        self._report(Told(fit.step, fit.anchors, rate, loss, lengths, done, self._worth))
 
     def _save(self, name: str, ended: bool = False) -> None:
         self._saved = time.monotonic()
@@ -304,7 +295,7 @@ class _Running:
         return found
 
 
-def _rates(recent: list[Counts]) -> dict[str, object]:
+def _rates(recent: Collection[Counts]) -> dict[str, object]:
     """By offset: cross entropy, and shares right by head, covered, and right by selector."""
 
     def share(name: str, of: str = "learned") -> list[float]:

@@ -141,7 +141,8 @@ class Loop(Generic[StateT]):
         self.drafter = drafter
         self.context = min(context, target.context)
         self.state = target.new_state()
-        self.windows = Windows(calibration or Calibration.usual(drafter.block - 1))
+        known = calibration or Calibration.usual(drafter.block - 1)
+        self.windows = Windows(known, drafter.shortens)
         self.backlog = Backlog(drafter)
         self._chunk = chunk
         self._sequences: list[Sequence] = []

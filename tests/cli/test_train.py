@@ -54,6 +54,8 @@ def test_the_stages_one_by_one(model: Path, tmp_path: Path) -> None:
         config = read_config(open_model(tmp_path / "run" / name))
         assert config.taps == (0, 2)
         assert config.block == 4
+        assert config.calibration is not None
+        assert config.calibration.labels > 0, "found on the answers held out"
     measured = call(
         "train", "measure", *target, "-md", tmp_path / "run" / "drafter.gguf",
         "--answers", tmp_path / "held", "--windows", "1,3", "--json",

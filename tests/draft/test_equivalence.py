@@ -252,6 +252,22 @@ def test_drafts_do_not_depend_on_company() -> None:
             assert [d.tokens for d in both] == [d.tokens for d in turned]
 
 
+@pytest.mark.parametrize("causal", [True, False])
+def test_only_causal_blocks_have_as_few_rows_as_are_asked_for(causal: bool) -> None:
+    for selector in (True, False):
+        drafter = fed(drafter_checkpoint(160, 48, (0, 2), selector, causal=causal))
+        assert drafter.shortens == causal
+        whole = drafter.propose(requests())
+        for limits in ((1, 1), (3, 2), (5, 5)):
+            pairs = zip(requests(), limits, strict=True)
+            short = [replace(one, limit=limit) for one, limit in pairs]
+            rows = max(limits) if causal else drafter.block - 1
+            assert drafter.candidates(drafter.draft(short)).shape[0] == 2 * rows
+            for part, full, limit in zip(drafter.propose(short), whole, limits, strict=True):
+                assert part.tokens == full.tokens[:limit]
+                assert part.confidence == pytest.approx(full.confidence[:limit], rel=1e-12)
+
+
 def test_a_shorter_limit_is_the_beginning_of_a_longer_draft() -> None:
     for checkpoint in (made(), made(selector=False)):
         drafter = fed(checkpoint)

@@ -88,6 +88,7 @@ class FunctionDrafter:
 
     taps = ()
     context = 2**40
+    shortens = False
 
     block = LENGTH + 1
 

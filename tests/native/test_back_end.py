@@ -1,6 +1,7 @@
 """Whole models on the native back end: near the torch one, and the same bits in any company."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -44,8 +45,9 @@ def decoder(name: str, threads: int = 2, kv: KVType = "f16", best: bool = True) 
     return build_target(open_model(FIXTURES / "targets" / name), ops)
 
 
-def drafter_of(decoder: Decoder, selector: bool) -> BlockDrafter:
-    checkpoint = drafter_checkpoint(decoder.vocabulary, decoder.width, (0, 1), selector)
+def drafter_of(decoder: Decoder, selector: bool, causal: bool | None = None) -> BlockDrafter:
+    size, width = decoder.vocabulary, decoder.width
+    checkpoint = drafter_checkpoint(size, width, (0, 1), selector, causal=causal)
     return build_drafter(checkpoint, decoder.ops, decoder.tables, decoder.depth, 512)
 
 
@@ -220,3 +222,29 @@ def test_a_drafter_is_near_the_one_in_float64(selector: bool) -> None:
         found.append([part.double() for part in drafter.draft([request])])
     for got, wanted in zip(*found, strict=True):
         assert (got - wanted).abs().max() <= 5e-3 * wanted.abs().max()
+
+
+@pytest.mark.parametrize("selector", [False, True], ids=["dflash", "dflash2"])
+def test_a_draft_of_fewer_rows_has_the_bits_of_a_longer_one(selector: bool) -> None:
+    ours = decoder("qwen3")
+    drafter, state = drafter_of(ours, selector, causal=True), ours.new_state()
+    state.open(0)
+    drafter.state.open(0)
+    rows = Rows.lay_out([Rowset(0, IDS[:20], 0, "last")], CPU)
+    with pass_over(state, rows) as kept:
+        out = ours.forward(rows, state, drafter.taps)
+        kept[0] = 20
+    drafter.observe(rows, out.features, {0: 20})
+    whole = DraftRequest(0, IDS[:21], drafter.block - 1, Sampling(), Noise(0))
+    (longest,) = drafter.propose([whole])
+    outputs = [part.clone() for part in drafter.draft([whole])]
+    for limit in range(1, drafter.block):
+        (draft,) = drafter.propose([replace(whole, limit=limit)])
+        assert (draft.tokens, draft.confidence) == (
+            longest.tokens[:limit],
+            longest.confidence[:limit],
+        )
+        shorter = drafter.draft([replace(whole, limit=limit)])
+        for part, full in zip(shorter, outputs, strict=True):
+            assert len(part) == limit
+            assert torch.equal(part, full[:limit])

@@ -166,6 +166,7 @@ class ScriptedDrafter:
     """
 
     context = 2**40
+    shortens = False
 
     def __init__(
         self,

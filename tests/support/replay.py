@@ -30,14 +30,21 @@ Log = Sequence[Place]
 
 @dataclass(frozen=True)
 class Prices:
-    """Seconds of a pass by its rows, and of a draft."""
+    """Seconds of a pass by its rows, of a draft, and of each token that one has."""
 
     passes: Callable[[int], float]
     draft: float
+    token: float = 0.0
+
+    def drafting(self, tokens: int) -> float:
+        """Of a draft; 0 where there is none."""
+        return self.draft + self.token * tokens if tokens else 0.0
 
     def step(self, window: int | None) -> float:
         """Of a step with a window; `None` where nothing is drafted."""
-        return self.passes(1) if window is None else self.draft + self.passes(1 + window)
+        if window is None:
+            return self.passes(1)
+        return self.drafting(window) + self.passes(1 + window)
 
 
 @dataclass
@@ -79,7 +86,7 @@ def best_fixed(logs: Sequence[Log], prices: Prices, block: int) -> float:
 
 def new_windows(prices: Prices, block: int, prior: Calibration | None = None) -> Windows:
     """Windows that know what passes cost."""
-    windows = Windows(prior or Calibration.usual(block - 1))
+    windows = Windows(prior or Calibration.usual(block - 1), shortens=prices.token > 0.0)
     windows.measured(Measured({rows: prices.passes(rows) for rows in range(1, block + 1)}))
     return windows
 
@@ -99,7 +106,7 @@ def ride(windows: Windows, log: Log, prices: Prices, sampling: Sampling | None =
             (size,) = windows.choose([offer], Certain(1, 1, at))
         right = min(place.right, size)
         windows.learn(0, right)
-        verify, draft = prices.passes(1 + size), prices.draft if limit else 0.0
+        verify, draft = prices.passes(1 + size), prices.drafting(limit)
         windows.spent(Spent((0,), 1 + size, (1 + size) * at, False, draft, verify, 0.0))
         done.seconds += draft + verify
         done.tokens += right + 1

@@ -53,6 +53,7 @@ class ListedDrafter:
     """
 
     taps = ()
+    shortens = False
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from draftwalk.train.model import LearningDrafter, TargetTables
 from draftwalk.train.shape import Shape, float_tensor, new_config, new_tensors
 from draftwalk.train.shards import Answer, AnswerFacts, DataFacts
 from draftwalk.weights import RawTensor
-from support.models import CPU, FIXTURES
+from support.models import CPU, FIXTURES, target
 
 TARGET = "llama-rope3"  # 160 tokens, 48 wide
 TAPS = (0, 1)
@@ -27,8 +27,10 @@ def tables() -> TargetTables:
     """Of the recorded target."""
     tensors = open_model(FIXTURES / "targets" / TARGET).tensors
     embedding = torch.from_numpy(tensors["model.embed_tokens.weight"].unpack())
-    head = tensors.get("lm_head.weight")
-    return TargetTables(embedding, embedding if head is None else torch.from_numpy(head.unpack()))
+    stored = tensors.get("lm_head.weight")
+    head = embedding if stored is None else torch.from_numpy(stored.unpack())
+    norm = torch.from_numpy(tensors["model.norm.weight"].unpack())
+    return TargetTables(embedding, head, norm, 1e-5, last=2)
 
 
 def parts(shape: Shape = SHAPE, lively: bool = True) -> tuple[DrafterConfig, dict[str, RawTensor]]:
@@ -36,7 +38,7 @@ def parts(shape: Shape = SHAPE, lively: bool = True) -> tuple[DrafterConfig, dic
     checkpoint = open_model(FIXTURES / "targets" / TARGET)
     config = DrafterConfig.read(new_config(shape, checkpoint, 3), "the drafter")
     generator = torch.Generator().manual_seed(1)
-    tensors = new_tensors(config, checkpoint, generator)
+    tensors = new_tensors(config, checkpoint, target(TARGET).blueprint, generator, inherit=False)
     if lively:
         for name, raw in tensors.items():
             values = torch.from_numpy(raw.unpack().copy())

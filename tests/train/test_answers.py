@@ -11,12 +11,14 @@ from draftwalk.engine import Engine, Placement, load
 from draftwalk.errors import PromptError, UserError
 from draftwalk.prompt.messages import Message
 from draftwalk.settings import Limits, Sampling
+from draftwalk.train.anchors import anchor_places, blocks_at
 from draftwalk.train.answers import AnswerSettings, Progress, answer
 from draftwalk.train.conversations import Conversation, read_conversations
 from draftwalk.train.mask import reserved_token
 from draftwalk.train.recorder import Recorder
 from draftwalk.train.self_prompts import draw_prompts, write_self_prompts
 from draftwalk.train.shards import AnswerSet
+from draftwalk.train.stage import target_tables
 from support.talking_model import END, VOCABULARY, write_target
 
 TAPS = (0, 2)
@@ -67,6 +69,21 @@ def test_answers_are_the_engines_own_with_the_features_of_their_tokens(
         assert one.facts.greedy == (c.key not in sampled)
         expected = features_alone(engine, one.tokens.tolist())[: len(one.tokens) - 1]
         torch.testing.assert_close(one.features, expected, atol=0.02, rtol=0.02)
+
+
+def test_the_last_layers_outputs_say_what_the_target_chose(engine: Engine, tmp_path: Path) -> None:
+    """What is learned from them must stand at the right places, or it teaches nonsense."""
+    last = engine.target.depth - 1
+    asked = [talks(f"What is {n}?", key=str(n)) for n in range(4)]
+    answer(engine, asked, tmp_path, replace(SETTINGS, taps=(0, last), sampled=0.0), go_on)
+    tables = target_tables(engine.checkpoint, engine.target, torch.device("cpu"))
+    assert tables.last == last
+    for one in AnswerSet(tmp_path):
+        blocks = blocks_at(one, anchor_places(one), 5)
+        rows = one.features[blocks.choosers[blocks.learned], engine.target.width :]
+        said = (tables.finish(rows.float()) @ tables.head.T).argmax(-1)
+        # bfloat16 may turn a near-tie.
+        assert (said == blocks.labels[blocks.learned]).double().mean() > 0.97
 
 
 def test_a_run_goes_on_where_it_stopped(engine: Engine, tmp_path: Path) -> None:

@@ -131,10 +131,10 @@ def test_taps_that_were_not_recorded_are_named(data: AnswerSet) -> None:
 def test_some_of_the_recorded_taps_are_enough(data: AnswerSet) -> None:
     """Their columns are taken, whatever the order."""
     one = Fit(learner(replace(SHAPE, taps=(1,))), data, SETTINGS, Schedule())
-    narrow = one._draw(2)[0].features
+    narrow = one._draw(2).answer.features
     assert torch.equal(narrow, data[2].features[:, 48:])
     turned = Fit(learner(replace(SHAPE, taps=(1, 0))), data, SETTINGS, Schedule())
-    assert torch.equal(turned._draw(2)[0].features, data[2].features.roll(48, dims=1))
+    assert torch.equal(turned._draw(2).answer.features, data[2].features.roll(48, dims=1))
 
 
 @pytest.mark.parametrize(
@@ -148,6 +148,25 @@ def test_some_of_the_recorded_taps_are_enough(data: AnswerSet) -> None:
 def test_lengths_that_make_no_sense(data: AnswerSet, lengths, shape, what: str) -> None:
     with pytest.raises(UserError, match=what):
         Fit(learner(shape), data, replace(SETTINGS, lengths=lengths), Schedule())
+
+
+def test_the_last_layer_is_learned_from_and_not_listened_to(tmp_path: Path) -> None:
+    """The same answers with outputs of the target's last layer, number 2, beside the taps."""
+    answers = [answer(n, 20 + n, taps=3) for n in range(7)]
+    ShardWriter(tmp_path / "with", replace(DATA, taps=(0, 1, 2))).write(answers)
+    without = [replace(one, features=one.features[:, :96]) for one in answers]
+    ShardWriter(tmp_path / "without", DATA).write(without)
+    found = {}
+    for name in ("with", "without"):
+        data = AnswerSet(tmp_path / name)
+        for taught in (0.0, 0.5):
+            settings = replace(SETTINGS, objective=Objective(taught=taught))
+            fit = new_fit(data, settings)
+            counts = [fit.update() for _ in range(3)]
+            found[name, taught] = [one.head for one in counts], parameters(fit)
+    assert found["without", 0.0][0] == found["without", 0.5][0] == found["with", 0.0][0]
+    assert same(found["without", 0.5][1], found["with", 0.0][1])
+    assert not same(found["with", 0.5][1], found["with", 0.0][1])
 
 
 def test_frozen_parts_stay_as_they_are(data: AnswerSet) -> None:

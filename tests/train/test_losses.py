@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from draftwalk.train.head import read_head, restricted_head, whole_head
+from draftwalk.train.head import Teaching, read_head, restricted_head, whole_head
 from draftwalk.train.muon import orthogonal
 from draftwalk.train.schedule import Schedule
 from draftwalk.train.selector import SelectorParts, read_selector
@@ -31,6 +31,37 @@ def test_the_head_gives_the_gradient_of_cross_entropy(multiplier: float) -> None
     torch.testing.assert_close(out.loss, expected)
     torch.testing.assert_close(mine, hidden.grad)
     assert torch.equal(out.best, logits.topk(4).indices)
+
+
+@pytest.mark.parametrize("share", [0.25, 1.0])
+@pytest.mark.parametrize("softcap", [None, 3.0])
+def test_the_head_learns_the_targets_distribution(share: float, softcap: float | None) -> None:
+    head, hidden, target = rows(1, V, H), rows(2, P, H).requires_grad_(), rows(20, P, H)
+    labels = torch.arange(P) % V
+    weights = torch.rand(P, generator=torch.Generator().manual_seed(3))
+    out = read_head(hidden, labels, whole_head(head), 4, Teaching(target, share, softcap))
+    (out.loss * weights).sum().backward()
+    mine, hidden.grad = hidden.grad, None
+    wanted = target @ head.T
+    wanted = wanted if softcap is None else softcap * torch.tanh(wanted / softcap)
+    wanted = share * wanted.softmax(-1) + (1 - share) * functional.one_hot(labels, V)
+    expected = functional.cross_entropy(hidden @ head.T, wanted, reduction="none")
+    (expected * weights).sum().backward()
+    torch.testing.assert_close(out.loss, expected)
+    torch.testing.assert_close(mine, hidden.grad)
+    plain = read_head(hidden, labels, whole_head(head), 4)
+    torch.testing.assert_close(out.surprise, plain.loss)
+    assert not out.surprise.requires_grad
+
+
+def test_who_says_what_the_target_says_has_nothing_to_learn_from_it() -> None:
+    head, target = rows(1, V, H), rows(20, 40, H)
+    columns = restricted_head(head, torch.arange(20), torch.arange(40) % 30, 5, torch.Generator())
+    same = target.clone().requires_grad_()
+    labels = torch.arange(40) % 30
+    read_head(same, labels, columns, 2, Teaching(target, 1.0)).loss.sum().backward()
+    assert same.grad is not None
+    assert same.grad.abs().max() < 1e-5
 
 
 def test_a_restricted_head_has_all_labels_and_is_unbiased_in_the_normaliser() -> None:

@@ -15,10 +15,11 @@ from draftwalk.draft.vocabulary import DraftVocabulary
 from draftwalk.engine import Engine, load
 from draftwalk.errors import UserError
 from draftwalk.train.measure import assess, measure
-from draftwalk.train.measurement import Acceptance, Errors, Outcome, Worth
+from draftwalk.train.measurement import Acceptance, Errors, Worth
 from draftwalk.train.shards import AnswerFacts, AnswerSet
 from draftwalk.train.visits import Visits, Walk
 from draftwalk.weights import GgufCheckpoint
+from draftwalk.window.fit import Outcome
 from support.talking_model import VOCABULARY, write_checkpoint, write_target
 from support.walks import SETTINGS, knowing, recorded
 

@@ -28,7 +28,7 @@ def test_between_known_sizes_costs_are_straight() -> None:
     assert [curve.at(size) for size in PASSES] == [*PASSES.values()]
     assert curve.at(6) == pytest.approx(7.5)
     assert curve.at(16) == pytest.approx(9.0 + 8 * 0.75), "as from 4 to 8"
-    assert curve.at(0) == 4.0
+    assert curve.at(0) == 2.0, "half of a cost is for being there at all"
 
 
 def test_noise_makes_no_small_pass_dear() -> None:

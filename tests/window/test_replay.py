@@ -8,7 +8,7 @@ import math
 
 import pytest
 
-from draftwalk.window.fit import Record, fit_prior
+from draftwalk.window.fit import Outcome, fit_prior
 from support.replay import Prices, best_fixed, new_windows, regimes, ride
 
 BLOCK, LENGTH = 16, 5000
@@ -19,6 +19,8 @@ PRICES = {
     "steep": Prices(lambda rows: 2.0 + 2.0 * rows, 3.0),
     "stairs of 8": Prices(lambda rows: 5.0 * math.ceil(rows / 8) + 0.5, 2.0),
     "stairs of 4": Prices(lambda rows: 3.0 + 2.0 * math.ceil(rows / 4), 2.0),
+    "drafts by the token": Prices(lambda rows: 3.0 + 0.7 * rows, 0.5, token=0.2),
+    "cheap tokens": Prices(lambda rows: 4.0 + 0.3 * rows, 0.8, token=0.05),
 }
 
 
@@ -26,7 +28,12 @@ def prior(knows: float):
     """What a drafter would carry: fitted on other texts."""
     logs = [regimes(1500, run, BLOCK, 900 + run, knows) for run in RUNS]
     places = [place for log in logs for place in log[::5]]
-    return fit_prior([Record(place.confidence, place.right) for place in places], BLOCK - 1)
+    outcomes = [
+        Outcome(n, sure, 0.0, n < place.right)
+        for place in places
+        for n, sure in enumerate(place.confidence[: place.right + 1])
+    ]
+    return fit_prior(outcomes, BLOCK - 1)
 
 
 @pytest.mark.parametrize("knows", [1.0, 0.0], ids=["confidence tells", "confidence tells nothing"])

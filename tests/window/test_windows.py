@@ -169,3 +169,65 @@ def test_slots_are_used_again() -> None:
     windows.end(0)
     windows.begin(0, Window(n_max=0), Sampling())
     assert windows.limit(0, POSITIONS) == 0
+
+
+DRAFTS = {tokens: 0.5 + 0.4 * tokens for tokens in range(1, POSITIONS + 1)}
+
+
+def shortening(found: Measured = CHEAP) -> Windows:
+    windows = Windows(Calibration.usual(POSITIONS), shortens=True)
+    windows.measured(found)
+    windows.begin(0, AUTO, Sampling())
+    return windows
+
+
+def lengths(windows: Windows, sure: float, steps: int, stood: int, drafts=DRAFTS) -> list[int]:
+    """How many tokens were asked for in each of some steps, where all drafts are alike."""
+    found = []
+    for _ in range(steps):
+        asked = windows.limit(0, POSITIONS)
+        found.append(asked)
+        size = 0
+        if asked:
+            offer = Offer(0, (sure,) * asked, 10)
+            (size,) = windows.choose([offer], Certain(1, 1, 10))
+        windows.learn(0, min(stood, size))
+        verify, draft = windows.costs.of_pass(1 + size, 0), drafts[asked] if asked else 0.0
+        windows.spent(Spent((0,), 1 + size, 0, False, draft, verify, 0.0))
+    return found
+
+
+def test_drafts_are_as_long_as_they_are_worth() -> None:
+    windows = shortening()
+    assert lengths(windows, 0.999, 30, stood=POSITIONS)[-1] == POSITIONS
+    unsure = lengths(windows, 0.3, 60, stood=1)
+    assert 1 <= unsure[-1] <= 3
+    assert POSITIONS in lengths(windows, 0.999, 10, stood=POSITIONS), "up again within some steps"
+
+
+def test_now_and_then_a_whole_draft_is_made() -> None:
+    windows = shortening()
+    lengths(windows, 0.3, 60, stood=1)
+    later = lengths(windows, 0.3, 200, stood=1)
+    assert 1 <= later.count(POSITIONS) <= 6
+    assert sum(later) < 4 * len(later)
+
+
+def test_where_short_drafts_save_nothing_drafts_are_whole() -> None:
+    windows = shortening()
+    same = dict.fromkeys(DRAFTS, 1.0)
+    assert lengths(windows, 0.3, 60, stood=1, drafts=same)[-10:] == [POSITIONS] * 10
+
+
+def test_the_next_text_drafts_as_the_latest_one_did() -> None:
+    windows = shortening()
+    before = lengths(windows, 0.3, 60, stood=1)[-1]
+    windows.end(0)
+    windows.begin(0, AUTO, Sampling())
+    assert windows.limit(0, POSITIONS) == before
+
+
+def test_drafts_that_do_not_shorten_are_whole() -> None:
+    windows = made()
+    windows.begin(0, AUTO, Sampling())
+    assert set(lengths(windows, 0.3, 30, stood=1)) <= {0, POSITIONS}

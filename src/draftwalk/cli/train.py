@@ -73,7 +73,7 @@ class TapOptions:
             "--taps",
             metavar="N,N,...",
             help="Target layers to listen to, the first is 0. [default: five, evenly spread; for "
-            "fit all that the answers have]",
+            "fit all that the answers have, but the last layer]",
         ),
     ] = None
 
@@ -159,6 +159,12 @@ class LearnOptions:
         str | None,
         typer.Option("--from", metavar="DRAFTER", help="Start from a drafter with the same shape."),
     ] = None
+    scratch: Annotated[
+        bool,
+        typer.Option(
+            "--from-scratch", help="Start from random values, not from the target's last layers."
+        ),
+    ] = False
     batch: Annotated[
         int, typer.Option("--batch", min=1, metavar="N", help="Answers in an update.")
     ] = 16
@@ -187,6 +193,16 @@ class LearnOptions:
     weights: Annotated[OffsetWeights, typer.Option("--weights", help="Of a block's offsets.")] = (
         OffsetWeights.D_PACE
     )
+    taught: Annotated[
+        float,
+        typer.Option(
+            "--teach",
+            min=0.0,
+            max=1.0,
+            metavar="SHARE",
+            help="Share of the target's distribution in what is learned, beside its tokens.",
+        ),
+    ] = 0.5
     method: Annotated[
         Method, typer.Option("--optimiser", help="Of matrices; AdamW takes all else.")
     ] = Method.MUON

@@ -227,7 +227,7 @@ def _answer_settings(
     engine: Engine, taps: tuple[int, ...] | None, how: AnswerOptions
 ) -> AnswerSettings:
     return AnswerSettings(
-        taps=taps or tuple(sorted({*even_spread(engine.target.depth, _TAPS)})),
+        taps=_recorded(engine, taps),
         sampled=how.sampled,
         temperature=how.temperature,
         max_tokens=how.predict,
@@ -235,6 +235,18 @@ def _answer_settings(
         parallel=how.parallel,
         whole=how.loops,
     )
+
+
+def _recorded(engine: Engine, taps: tuple[int, ...] | None) -> tuple[int, ...]:
+    """The layers whose outputs are kept: taps, and the last, which says what the target thinks."""
+    depth = engine.target.depth
+    return tuple(sorted({*(taps or even_spread(depth, _TAPS)), depth - 1}))
+
+
+def _listened(engine: Engine, data: AnswerSet) -> tuple[int, ...]:
+    """All layers that the answers have but the last, whose outputs are there to be learned."""
+    last = engine.target.depth - 1
+    return tuple(tap for tap in data.facts.taps if tap != last) or data.facts.taps
 
 
 def _answer(
@@ -280,7 +292,7 @@ def _fit(
     elif folder.begun:
         config = folder.config()
     else:
-        taps = how.taps or data.facts.taps
+        taps = how.taps or _listened(engine, data)
         config = new_config(_shape(engine, taps, shape), engine.checkpoint, engine.target.depth)
     read = DrafterConfig.read(config, "the drafter")
     block = read.block
@@ -291,7 +303,7 @@ def _fit(
         frequent=learn.head,
         drawn=learn.drawn,
         seed=learn.seed,
-        objective=Objective(learn.weights.value, half=default_half(block)),
+        objective=Objective(learn.weights.value, half=default_half(block), taught=learn.taught),
         optimiser=OptimiserSettings(learn.method.value, learn.rate),
         frozen=tuple(_PARTS[part] for part in learn.frozen or ()),
     )
@@ -308,7 +320,17 @@ def _fit(
             meter.show(told.done, 1.0, text)
 
         run = Run(
-            folder, engine, data, held, settings, learn.listed, budget, place, processes, arguments
+            folder=folder,
+            engine=engine,
+            data=data,
+            held=held,
+            settings=settings,
+            inherit=not learn.scratch,
+            listed=learn.listed,
+            budget=budget,
+            device=place,
+            processes=processes,
+            arguments=arguments,
         )
         return run_fit(run, config, start, report)
 

@@ -71,6 +71,10 @@ class Drafter(Protocol):
         """Rows of a block, the anchor included; 1 for a drafter that never proposes."""
 
     @property
+    def shortens(self) -> bool:
+        """Whether a draft with a lower limit is the beginning of a longer one, and costs less."""
+
+    @property
     def context(self) -> int:
         """Places it can work in; a block must end inside."""
 

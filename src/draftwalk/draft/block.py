@@ -52,6 +52,11 @@ class BlockDrafter(ABC):
         return self.config.block
 
     @property
+    def shortens(self) -> bool:
+        """Whether all rows of a block see only those before them."""
+        return all(self.config.causal)
+
+    @property
     def context(self) -> int:
         """Places its rope tables reach."""
         return self._backbone.context
@@ -112,12 +117,14 @@ class BlockDrafter(ABC):
 
         Args:
             requests: who wants drafts.
-            block: rows of the blocks; those of training unless a test asks for fewer.
+            block: rows of the blocks; by default as few as give the requests' drafts.
         """
         for r in requests:
             behind = len(r.history) - 1 - self.state.length(r.sequence)
             assert behind == 0, f"the drafter is {behind} rows behind the text"
-        masks = [self.config.mask] * ((block or self.block) - 1)
+        if block is None:
+            block = max(r.limit for r in requests) + 1 if self.shortens else self.block
+        masks = [self.config.mask] * (block - 1)
         rowsets = [
             Rowset(r.sequence, [r.history[-1], *masks], self.state.length(r.sequence), "drafted")
             for r in requests

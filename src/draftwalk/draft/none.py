@@ -85,6 +85,7 @@ class EmptyDrafter:
 
     taps: tuple[int, ...] = ()
     block = 1
+    shortens = False
     context = 2**62
 
     def __init__(self) -> None:

@@ -38,6 +38,11 @@ class Blocks:
         """[n, B - 1] the true token before each label."""
         return torch.cat([self.first[:, None], self.labels[:, :-1]], dim=1)
 
+    @property
+    def choosers(self) -> Tensor:
+        """[n, B - 1] the place of the row from which the target chose each label."""
+        return self.anchors[:, None] + torch.arange(self.labels.shape[1])
+
     def rows(self, mask: int, device: torch.device) -> Rows:
         """The row table of a pass over all of them; each is a sequence of its own."""
         masks = [mask] * self.labels.shape[1]

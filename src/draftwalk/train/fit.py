@@ -125,6 +125,21 @@ _COUNTED: tuple[Callable[[Losses], Tensor], ...] = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """Blocks of an update in one answer.
+
+    Attributes:
+        answer: with the features that the drafter listens to.
+        blocks: where it drafts.
+        last: [n - 1, H] outputs of the target's last layer, if they were kept.
+    """
+
+    answer: Answer
+    blocks: Blocks
+    last: Tensor | None
+
+
 class Fit:
     """A run in memory.
 
@@ -156,6 +171,8 @@ class Fit:
         self.gradient = 0.0
         self._data = data
         self._columns = feature_columns(data.facts, drafter.config.taps)
+        last, kept = drafter.tables.last, data.facts.taps
+        self._last = feature_columns(data.facts, (last,)) if last in kept else None
         self._order = DataOrder(settings.seed, usable_answers(data))
         self._trained = {
             name: value
@@ -176,12 +193,13 @@ class Fit:
         chosen = [self._draw(number) for number in self._order.take(self.settings.answers)]
         columns = self._head(chosen)
         inject = self.step < self.settings.inject
-        blocks = sum(len(one.anchors) for _, one in chosen)
+        blocks = sum(len(one.blocks.anchors) for one in chosen)
         parts = []
-        for answer, one in self._processes.share(chosen):
-            rarity = self._rarity[: one.labels.shape[1]]
+        for one in self._processes.share(chosen):
+            rarity = self._rarity[: one.blocks.labels.shape[1]]
+            objective = self.settings.objective
             part = losses(
-                self.drafter, answer, one, columns, self.settings.objective, inject, rarity
+                self.drafter, one.answer, one.blocks, columns, objective, inject, rarity, one.last
             )
             (part.total / blocks).backward()  # type: ignore[no-untyped-call]
             parts.append(part)
@@ -224,21 +242,22 @@ class Fit:
         self.step = cast(int, standing.progress["step"])
         self.anchors = cast(int, standing.progress["anchors"])
 
-    def _draw(self, number: int) -> tuple[Answer, Blocks]:
+    def _draw(self, number: int) -> _Drawn:
         answer = self._data[number]
+        last = None if self._last is None else answer.features[:, self._last]
         answer = Answer(
             answer.facts, answer.tokens, answer.learned, answer.features[:, self._columns]
         )
         generator = _generator(self.settings.seed, self.step, number)
         places = draw_anchors(answer, self.settings.anchors, generator)
         length = self._lengths[int(torch.randint(len(self._lengths), (), generator=generator))]
-        return answer, blocks_at(answer, places, length)
+        return _Drawn(answer, blocks_at(answer, places, length), last)
 
-    def _head(self, chosen: list[tuple[Answer, Blocks]]) -> Columns:
+    def _head(self, chosen: list[_Drawn]) -> Columns:
         head, multiplier = self.drafter.head, self.drafter.config.multiplier
         if not self.settings.frequent:
             return whole_head(head, multiplier)
-        labels = torch.cat([blocks.labels.reshape(-1) for _, blocks in chosen])
+        labels = torch.cat([one.blocks.labels.reshape(-1) for one in chosen])
         generator = _generator(self.settings.seed, self.step, -1)
         drawn = self.settings.drawn
         return restricted_head(head, self._frequent, labels, drawn, generator, multiplier)

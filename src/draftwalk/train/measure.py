@@ -13,12 +13,12 @@ from draftwalk.train.measurement import (
     Errors,
     Measurement,
     Offset,
-    Outcome,
     Worth,
 )
 from draftwalk.train.shards import Answer, DataFacts
 from draftwalk.train.visits import Flags, Numbers, Visits, Walk, leading
 from draftwalk.train.walk import PARALLEL, Report, walk
+from draftwalk.window.fit import Outcome
 
 # Places in a text up to which steps are counted together.
 POSITIONS = (512, 2048, 8192)

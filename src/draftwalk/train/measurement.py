@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 
+from draftwalk.window.fit import Outcome
+
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
@@ -115,23 +117,6 @@ class Worth:
     errors: Errors
     unary_length: float
     oracle_length: float
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one drafted token, all before it standing.
-
-    Attributes:
-        position: in the draft, from 0.
-        confidence: the drafter's in it.
-        temperature: of the text.
-        accepted: whether it stood.
-    """
-
-    position: int
-    confidence: float
-    temperature: float
-    accepted: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from draftwalk.draft.backbone import Backbone
 from draftwalk.draft.config import DrafterConfig
@@ -31,10 +32,22 @@ class TargetTables:
     Attributes:
         embedding: [V, H].
         head: [V, H].
+        norm: [H] weights of the final norm.
+        eps: of the final norm.
+        last: number of the last layer.
+        softcap: of logits.
     """
 
     embedding: Tensor
     head: Tensor
+    norm: Tensor
+    eps: float
+    last: int
+    softcap: float | None = None
+
+    def finish(self, hidden: Tensor) -> Tensor:
+        """The final norm of the last layer's outputs [P, H]."""
+        return functional.rms_norm(hidden, self.norm.shape, self.norm, self.eps)
 
 
 class LearningDrafter:
@@ -62,6 +75,7 @@ class LearningDrafter:
         if config.bias or config.sinks or config.interleaved or config.softcap is not None:
             raise CheckpointError("drafters with biases, sinks or a softcap are not trained")
         self.config = config
+        self.tables = tables
         self.embedding = tables.embedding
         self.head = tables.head
         self._ops = LearningOperations(device)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from draftwalk.train.anchors import Blocks
-from draftwalk.train.head import Columns, read_head
+from draftwalk.train.head import Columns, Teaching, read_head
 from draftwalk.train.model import LearningDrafter
 from draftwalk.train.selector import read_selector
 from draftwalk.train.shards import Answer
@@ -24,12 +24,15 @@ class Objective:
         half: the decay of fixed weights, in offsets.
         floor: of D-PACE.
         selector: weight of the selector's loss beside the head's.
+        taught: share of the target's distribution in what the head learns, beside its token, where
+            the answers have it.
     """
 
     weighting: Weighting = "d-pace"
     half: float = 4.0
     floor: float = 0.5
     selector: float = 1.0
+    taught: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class Losses:
 
     Attributes:
         total: what is minimised: a sum over blocks.
-        head: [n, B - 1] cross entropies, detached.
+        head: [n, B - 1] cross entropies with the right tokens, detached.
         learned: [n, B - 1] where something was learned.
         right: [n, B - 1] whether the greatest logit was right.
         covered: [n, B - 1] whether the right token was a candidate.
@@ -73,6 +76,7 @@ def losses(
     objective: Objective,
     inject: bool,
     rarity: Tensor | None = None,
+    last: Tensor | None = None,
 ) -> Losses:
     """Runs blocks through the drafter.
 
@@ -84,6 +88,7 @@ def losses(
         objective: how offsets are weighed.
         inject: see `read_selector`.
         rarity: see `decay`; by default all blocks are of the same length.
+        last: [n - 1, H] the last layer's outputs in this answer, to learn its distribution from.
     """
     hidden = drafter.hidden(answer, blocks)
     learned = blocks.learned.to(hidden.device)
@@ -92,19 +97,24 @@ def losses(
     labels = blocks.labels.to(hidden.device)[learned]
     selector = drafter.selector
     count = 1 if selector is None else drafter.candidates
-    head = read_head(rows, labels, columns, count)
+    teaching = None
+    if last is not None and objective.taught > 0.0:
+        tables = drafter.tables
+        hidden_of_target = tables.finish(last[blocks.choosers[blocks.learned]].to(rows))
+        teaching = Teaching(hidden_of_target, objective.taught, tables.softcap)
+    head = read_head(rows, labels, columns, count, teaching)
 
     def spread(values: Tensor) -> Tensor:
         return values.new_zeros(flat.shape).masked_scatter(flat, values).view(shape)
 
-    loss = spread(head.loss)
+    loss, surprise = spread(head.loss), spread(head.surprise)
     right = spread(head.best[:, 0] == labels)
     rarity = torch.ones(shape[1]) if rarity is None else rarity
     rarity = rarity.to(hidden.device)
     if objective.weighting == "decay":
         weights = decay(learned, objective.half, rarity)
     else:
-        weights = d_pace(loss, learned, objective.floor, rarity)
+        weights = d_pace(surprise, learned, objective.floor, rarity)
     total = (weights * loss).sum()
     covered = selected = right
     if selector is not None:
@@ -114,4 +124,4 @@ def losses(
         )
         total = total + objective.selector * (weights * spread(chosen.loss)).sum()
         covered, selected = spread(chosen.covered), spread(chosen.right)
-    return Losses(total, loss.detach(), learned, right, covered, selected)
+    return Losses(total, surprise, learned, right, covered, selected)

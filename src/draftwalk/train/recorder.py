@@ -24,6 +24,7 @@ class Recorder:
     """
 
     block = 1
+    shortens = False
     context = 2**62
 
     def __init__(self, taps: tuple[int, ...]) -> None:

@@ -16,6 +16,8 @@ from torch import Tensor
 from draftwalk.draft.config import DrafterConfig
 from draftwalk.errors import UserError
 from draftwalk.quant import formats_by_name
+from draftwalk.target.blueprint import Blueprint
+from draftwalk.train.inherit import inherited
 from draftwalk.train.model import FACTORS, GATE
 from draftwalk.weights import Checkpoint
 from draftwalk.weights.tensor import RawTensor
@@ -120,11 +122,22 @@ def new_config(shape: Shape, target: Checkpoint, depth: int) -> dict[str, object
 
 
 def new_tensors(
-    config: DrafterConfig, target: Checkpoint, generator: torch.Generator
+    config: DrafterConfig,
+    target: Checkpoint,
+    blueprint: Blueprint,
+    generator: torch.Generator,
+    inherit: bool = True,
 ) -> dict[str, RawTensor]:
-    """Starting values: random matrices, convolutions that change nothing, a selector that adds 0.
+    """Starting values: convolutions that change nothing, a selector that adds 0, and matrices.
 
     The final norm starts as half of the target's, which its head expects.
+
+    Args:
+        config: the drafter's.
+        target: the checkpoint.
+        blueprint: how it is built.
+        generator: of random values.
+        inherit: matrices are those of the target's last layers where they fit, else random.
     """
     s, made = config.sizes, dict[str, Tensor]()
 
@@ -133,7 +146,8 @@ def new_tensors(
 
     matrix("fc.weight", s.width, len(config.taps) * config.target_width)
     made["hidden_norm.weight"] = torch.ones(s.width)
-    made["norm.weight"] = _final_norm(target) * _NORM_SHARE
+    final = torch.from_numpy(target.tensors["model.norm.weight"].unpack())
+    made["norm.weight"] = (final + blueprint.norm_offset) * _NORM_SHARE
     for n in range(s.depth):
         layer = f"layers.{n}"
         attention, mlp = f"{layer}.self_attn", f"{layer}.mlp"
@@ -150,6 +164,8 @@ def new_tensors(
             made[f"{attention}.{norm}.weight"] = torch.ones(s.head_dim)
     if config.selector is not None:
         made |= _of_dflash2(config, generator)
+    if inherit:
+        made = inherited(config, target, blueprint, made)
     return {name: float_tensor(name, values) for name, values in made.items()}
 
 
@@ -176,7 +192,3 @@ def _of_dflash2(config: DrafterConfig, generator: torch.Generator) -> Mapping[st
     made[FACTORS[0]] = torch.randn(shape, generator=generator) * s.width**-0.5
     made[FACTORS[1]] = torch.zeros(shape)
     return made
-
-
-def _final_norm(target: Checkpoint) -> Tensor:
-    return torch.from_numpy(target.tensors["model.norm.weight"].unpack().copy())

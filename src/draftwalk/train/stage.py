@@ -15,11 +15,12 @@ from typing import cast
 import torch
 
 from draftwalk.draft.config import OWN_TABLE, VOCABULARY_KEY, DrafterConfig
-from draftwalk.draft.export import embedding_fingerprint
+from draftwalk.draft.export import calibrated, embedding_fingerprint
 from draftwalk.draft.load import build_drafter
 from draftwalk.draft.pairing import EMBEDDING
 from draftwalk.engine import Engine
 from draftwalk.errors import UserError
+from draftwalk.target.decoder import Decoder
 from draftwalk.train.curves import measured_line
 from draftwalk.train.export import export
 from draftwalk.train.fit import Counts, Fit, FitSettings, frequent_tokens
@@ -33,7 +34,9 @@ from draftwalk.train.schedule import Schedule
 from draftwalk.train.shape import new_tensors
 from draftwalk.train.shards import AnswerSet
 from draftwalk.train.snapshot import Snapshot, snapshot
+from draftwalk.weights import Checkpoint
 from draftwalk.weights.tensor import RawTensor
+from draftwalk.window.fit import fit_prior
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,7 @@ class Run:
         data: answers to learn from.
         held: answers to measure on.
         settings: how it learns.
+        inherit: whether a new drafter starts from the target's last layers.
         listed: how many tokens the drafter may propose once it is exported, the target's most
             frequent; 0 is all. Fewer make a draft cheaper.
         budget: how long.
@@ -104,6 +108,7 @@ class Run:
     data: AnswerSet
     held: AnswerSet | None
     settings: FitSettings
+    inherit: bool
     listed: int
     budget: Budget
     device: torch.device
@@ -190,8 +195,11 @@ class _Running:
         self._save(CHECKPOINT, ended=self._fit.schedule.decay_from is not None)
         if not self._run.processes.first:
             return None
-        export(self._snapshot(self._listed()), run.engine.checkpoint, run.folder.path)
-        return self._measure()
+        found = self._measure()
+        known = None if found is None else fit_prior(found.outcomes, found.block - 1)
+        config = calibrated({**self._config, **self._listed()}, known)
+        export(self._snapshot(config), run.engine.checkpoint, run.folder.path)
+        return found
 
     @property
     def _elapsed(self) -> float:
@@ -271,10 +279,9 @@ class _Running:
         ids = frequent_tokens(self._run.data, count, vocabulary).tolist()
         return {OWN_TABLE: {VOCABULARY_KEY: ids}}
 
-    def _snapshot(self, more: Mapping[str, object] | None = None) -> Snapshot:
+    def _snapshot(self, config: Mapping[str, object]) -> Snapshot:
         # Named after the run, and no folder: a drafter is never written into what it is made from.
         path = self._run.folder.path.resolve()
-        config = {**self._config, **(more or {})}
         return snapshot(config, self._fit.drafter.parameters, path / path.name)
 
     def _measure(self) -> Measurement | None:
@@ -285,7 +292,7 @@ class _Running:
             return None
         target = run.engine.target
         drafter = build_drafter(
-            self._snapshot(), target.ops, target.tables, target.depth, target.context
+            self._snapshot(self._config), target.ops, target.tables, target.depth, target.context
         )
         found = measure(drafter, run.held, run.held.facts, (drafter.block - 1,))
         full = found.block - 1
@@ -320,12 +327,27 @@ def _fit(run: Run, config: Mapping[str, object], start: Mapping[str, RawTensor] 
     target = run.engine.checkpoint
     if start is None:
         generator = torch.Generator().manual_seed(run.settings.seed)
-        start = new_tensors(read, target, generator)
-    embedding = torch.from_numpy(target.tensors["model.embed_tokens.weight"].unpack())
-    embedding = embedding.to(run.device)
-    stored = target.tensors.get("lm_head.weight")
-    head = embedding if stored is None else torch.from_numpy(stored.unpack()).to(run.device)
+        blueprint = run.engine.target.blueprint
+        start = new_tensors(read, target, blueprint, generator, run.inherit)
     longest = max(run.data.size(number) for number in range(len(run.data)))
-    tables = TargetTables(embedding, head)
+    tables = target_tables(target, run.engine.target, run.device)
     drafter = LearningDrafter(read, dict(start), tables, longest, run.device)
     return Fit(drafter, run.data, run.settings, Schedule(), run.processes)
+
+
+def target_tables(checkpoint: Checkpoint, target: Decoder, device: torch.device) -> TargetTables:
+    """What of a target its drafter's loss goes through."""
+
+    def values(name: str) -> torch.Tensor:
+        return torch.from_numpy(checkpoint.tensors[name].unpack()).to(device)
+
+    blueprint = target.blueprint
+    embedding = values(EMBEDDING)
+    return TargetTables(
+        embedding,
+        embedding if blueprint.tied else values("lm_head.weight"),
+        values("model.norm.weight") + blueprint.norm_offset,
+        blueprint.sizes.norm_eps,
+        target.depth - 1,
+        blueprint.softcap,
+    )

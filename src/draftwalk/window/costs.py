@@ -1,4 +1,4 @@
-"""What steps cost: the target's pass by its rows, the draft by its blocks, and what stands around.
+"""What steps cost: the target's pass and the draft by their rows, and what stands around.
 
 All costs are relative to how fast the machine is at the moment, which is followed apart: work of
 others slows everything down alike and should change no window.
@@ -61,7 +61,7 @@ class Costs:
 
     Attributes:
         passes: seconds by rows.
-        drafts: seconds by blocks.
+        drafts: seconds by rows of all blocks.
         place: seconds for each place that a row sees.
         rest: seconds of what any step does.
     """
@@ -72,7 +72,8 @@ class Costs:
     rest: float = 0.0
     _slowness: float = 1.0
     _outliers: int = 0
-    _seen: set[tuple[int, int]] = field(default_factory=set)
+    _passes_seen: set[int] = field(default_factory=set)
+    _drafts_seen: set[int] = field(default_factory=set)
 
     @staticmethod
     def of(measured: Measured) -> Costs:
@@ -90,23 +91,24 @@ class Costs:
             return 1.0 + _ALONE * (rows - 1)
         return self.passes.at(rows) + self.place * places
 
-    def of_draft(self, blocks: int) -> float:
+    def of_draft(self, rows: int) -> float:
         """Of drafting; until it was seen, as much as a row of the target."""
-        return self.drafts.at(blocks) if self.drafts else self.of_pass(1, 0)
+        return self.drafts.at(rows) if self.drafts else self.of_pass(1, 0)
 
-    def learn(self, spent: Spent, blocks: int, usual: bool = True) -> None:
+    def learn(self, spent: Spent, drafted: int, usual: bool = True) -> None:
         """Takes in a step; those that read prompts are another matter.
 
         Args:
             spent: what it took.
-            blocks: texts that were drafted for.
+            drafted: rows of the blocks that were drafted.
             usual: whether its draft did nothing that most drafts do not.
         """
         if spent.reading:
             return
-        shape = spent.rows, blocks
-        if shape not in self._seen:  # a back end may have prepared itself for a new shape
-            self._seen.add(shape)
+        # A back end may have prepared itself for a new size.
+        if spent.rows not in self._passes_seen or drafted not in self._drafts_seen:
+            self._passes_seen.add(spent.rows)
+            self._drafts_seen.add(drafted)
             return
         expected = self.of_pass(spent.rows, spent.places) * self._slowness
         ratio = spent.verify / expected
@@ -120,8 +122,8 @@ class Costs:
         self._slowness *= ratio**_SPEED_RATE
         self._learn_pass(spent.rows, spent.places, spent.verify / self._slowness)
         self.rest += _REST_RATE * (spent.rest / self._slowness - self.rest)
-        if blocks and usual:
-            self._learn_draft(blocks, spent.draft / self._slowness)
+        if drafted and usual:
+            self._learn_draft(drafted, spent.draft / self._slowness)
 
     def _learn_pass(self, rows: int, places: int, seconds: float) -> None:
         """What a pass took beyond what was expected is shared by what it is made of."""
@@ -133,8 +135,8 @@ class Costs:
         part = self.place * places / self.of_pass(rows, places)
         self.place *= ratio ** (_PLACE_RATE * part)
 
-    def _learn_draft(self, blocks: int, seconds: float) -> None:
-        if blocks in self.drafts:
-            known = self.drafts.at(blocks)
+    def _learn_draft(self, rows: int, seconds: float) -> None:
+        if rows in self.drafts:
+            known = self.drafts.at(rows)
             seconds = min(max(seconds, known / _OUTLIER), known * _OUTLIER)
-        self.drafts.move(blocks, seconds)
+        self.drafts.move(rows, seconds)

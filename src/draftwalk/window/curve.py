@@ -51,13 +51,13 @@ class Curve:
         sizes = self._sizes
         assert sizes, "nothing was measured"
         place = bisect_left(sizes, size)
-        if place == 0:
-            return self._costs[sizes[0]]
+        if place == 0:  # half of a cost is for being there at all
+            return self._costs[sizes[0]] * (0.5 + 0.5 * size / sizes[0])
         if place < len(sizes):
             return self._between(sizes[place - 1], sizes[place], size)
         last = sizes[-1]
         middle = sizes[min(bisect_left(sizes, (last + 1) // 2), len(sizes) - 2)] if place > 1 else 0
-        if not middle:  # only one size: half of its cost is for being there at all
+        if not middle:  # only one size, and the same of it
             return self._costs[last] * (0.5 + 0.5 * size / last)
         return max(self._costs[last], self._between(middle, last, size))
 

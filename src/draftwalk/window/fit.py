@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,41 +21,37 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """One draft, and what became of it.
+class Outcome:
+    """What became of one drafted token that was at risk: verified, and all before it stood.
 
     Attributes:
-        confidence: of each token, in order, as far as they were verified.
-        accepted: how many stood.
+        position: in the draft, from 0.
+        confidence: the drafter's in it.
         temperature: of the text; 0 is greedy.
+        accepted: whether it stood.
     """
 
-    confidence: tuple[float, ...]
-    accepted: int
-    temperature: float = 0.0
+    position: int
+    confidence: float
+    temperature: float
+    accepted: bool
 
 
-def fit_prior(records: Iterable[Record], positions: int) -> Calibration:
-    """Fits a logistic regression per position to outcomes of tokens that were at risk.
+def fit_prior(outcomes: Sequence[Outcome], positions: int) -> Calibration:
+    """Fits a logistic regression per position.
 
-    A token is at risk if it was verified and all before it stood. Whole drafts are best: where a
-    window was chosen by confidence, late positions were seen only where the drafter was sure.
+    Whole drafts are best: where a window was chosen by confidence, late positions were seen only
+    where the drafter was sure.
 
     Args:
-        records: drafts of any number of texts.
+        outcomes: of drafts of any number of texts.
         positions: tokens of a whole draft, one less than the block's rows.
     """
-    places: list[int] = []
-    inputs: list[tuple[float, float, float]] = []
-    outcomes: list[bool] = []
-    for record in records:
-        for n in range(min(len(record.confidence), record.accepted + 1, positions)):
-            places.append(n)
-            inputs.append((1.0, score(record.confidence[n]), record.temperature))
-            outcomes.append(n < record.accepted)
-    if not places:
+    if not outcomes:
         return Calibration.usual(positions)
-    x, y, at = np.array(inputs), np.array(outcomes, dtype=np.float64), np.array(places)
+    x = np.array([(1.0, score(one.confidence), one.temperature) for one in outcomes])
+    y = np.array([one.accepted for one in outcomes], dtype=np.float64)
+    at = np.array([one.position for one in outcomes])
     usual = np.array([USUAL_BIAS, USUAL_SLOPE, USUAL_HEAT])
     pooled = _fit(x, y, np.zeros(len(y)), usual, _TO_USUAL)
     heat = x[:, 2] * pooled[2]
@@ -65,7 +61,7 @@ def fit_prior(records: Iterable[Record], positions: int) -> Calibration:
     ]
     bias = tuple(float(one[0]) for one in each)
     slope = tuple(max(0.0, float(one[1])) for one in each)
-    return Calibration(bias, slope, float(pooled[2]), len(places))
+    return Calibration(bias, slope, float(pooled[2]), len(outcomes))
 
 
 def _fit(x: Floats, y: Floats, given: Floats, around: Floats, firmness: Floats) -> Floats:

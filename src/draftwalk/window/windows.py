@@ -10,6 +10,7 @@ from draftwalk.window.calibration import Calibration
 from draftwalk.window.choice import Price, best_windows, survivals
 from draftwalk.window.costs import Costs, Measured, Spent
 from draftwalk.window.history import History
+from draftwalk.window.reach import Reach
 from draftwalk.window.survival import Offset, Survival
 from draftwalk.window.switch import Switch
 
@@ -17,6 +18,7 @@ from draftwalk.window.switch import Switch
 # so many outcomes; as much of them as costs no more than so many plain steps.
 _EXPLORED_FIRST, _EXPLORED, _OUTCOMES = 0.015, 0.003, 5000
 _TOO_DEAR = 3.0
+_NOTICEABLE = 0.02  # of a plain step
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +59,12 @@ class _Text:
 
     temperature: float
     plain: bool
+    reach: Reach
     switch: Switch | None = None
     history: History | None = None
     offset: Offset = field(default_factory=Offset)
     probing: bool = False
+    exploring: bool = False
     asked: int = 0
     confidence: tuple[float, ...] = ()
     verified: int = 0
@@ -80,21 +84,25 @@ class Windows:
 
     Args:
         prior: how confidence and acceptance belong together, as far as the drafter says.
+        shortens: whether a draft of fewer tokens costs less.
     """
 
-    def __init__(self, prior: Calibration) -> None:
+    def __init__(self, prior: Calibration, shortens: bool = False) -> None:
         self.survival = Survival(prior)
         self.costs = Costs()
         self._positions = len(prior.bias)
+        self._shortens = shortens
         self._texts: dict[int, _Text] = {}
-        self._usual = Switch()  # how the latest text goes on
+        # How the latest text goes on.
+        self._usual, self._reached = Switch(), Reach(self._positions)
         self._explore = 0.0
         self._measured = False
 
     def begin(self, slot: int, window: Window, sampling: Sampling) -> None:
         """A text starts in a slot."""
         plain = self._positions > 0 and window.n_max == 0
-        text = _Text(0.0 if sampling.greedy else sampling.temperature, plain)
+        temperature = 0.0 if sampling.greedy else sampling.temperature
+        text = _Text(temperature, plain, self._reached.following())
         if window.auto and self._positions and not plain:
             if sampling.rule == "rejection":
                 text.history = History(self._positions)
@@ -133,7 +141,7 @@ class Windows:
         else:
             text.offset.pass_on()
             text.probing = not text.switch.on
-            text.asked = room if text.switch.asks() else 0
+            text.asked = self._worth_drafting(text, room) if text.switch.asks() else 0
         return text.asked
 
     def asked(self, slot: int) -> int:
@@ -154,7 +162,8 @@ class Windows:
             rows = certain.rows + sum(sizes[n] for n in fixed)
             places = certain.places + sum(sizes[n] * offers[n].context for n in fixed)
             beside = Certain(rows, certain.anchors, places)
-            found = self._search([offers[n] for n in free], len(offers), beside)
+            drafted = self._drafted_rows([self._texts[offer.slot].asked for offer in offers])
+            found = self._search([offers[n] for n in free], len(offers), drafted, beside)
             for n, size in zip(free, found, strict=True):
                 sizes[n] = size if size >= offers[n].least else 0
         for size, offer in zip(sizes, offers, strict=True):
@@ -184,15 +193,49 @@ class Windows:
         if self._measured:
             drafted = [text for slot in step.slots if (text := self._texts[slot]).asked]
             resumed = any(text.probing for text in drafted)
-            self.costs.learn(step, len(drafted), usual=not resumed)
+            rows = self._drafted_rows([text.asked for text in drafted])
+            self.costs.learn(step, rows, usual=not resumed)
 
-    def _search(self, offers: Sequence[Offer], blocks: int, certain: Certain) -> list[int]:
+    def _drafted_rows(self, asked: Sequence[int]) -> int:
+        """Rows of a pass that drafts so many tokens for each text; all its blocks are alike."""
+        longest = self._positions if not self._shortens else max(asked, default=0)
+        return len(asked) * (longest + 1)
+
+    def _worth_drafting(self, text: _Text, room: int) -> int:
+        """How many tokens of a draft to ask for: less than `room` if that saves something.
+
+        Now and then it is all of it: late positions would else be seen only where the drafter is
+        sure.
+        """
+        done = self.survival.labels / _OUTCOMES
+        self._explore += max(_EXPLORED, _EXPLORED_FIRST * (1.0 - done))
+        text.exploring = self._explore >= 1.0
+        if text.exploring:
+            self._explore -= 1.0
+        short = min(room, text.reach.limit)
+        if text.exploring or not self._shortens or not self._saves(short, room):
+            return room
+        return short
+
+    def _saves(self, short: int, room: int) -> bool:
+        """Whether drafting `short` tokens costs noticeably less, as far as is known."""
+        drafts = self.costs.drafts
+        if room + 1 not in drafts:
+            return False
+        if short + 1 not in drafts:
+            return True
+        saved = drafts.at(room + 1) - drafts.at(short + 1)
+        return saved > _NOTICEABLE * self.costs.of_pass(1, 0)
+
+    def _search(
+        self, offers: Sequence[Offer], blocks: int, drafted: int, certain: Certain
+    ) -> list[int]:
         texts = [self._texts[offer.slot] for offer in offers]
         chains = [
             survivals(self.survival.chances(offer.confidence, text.temperature, text.offset))
             for offer, text in zip(offers, texts, strict=True)
         ]
-        costs, draft = self.costs, self.costs.of_draft(blocks)
+        costs, draft = self.costs, self.costs.of_draft(drafted)
         of_pass, besides = costs.of_pass, draft + costs.rest
 
         def price(rows: int, places: int) -> float:
@@ -207,34 +250,45 @@ class Windows:
             assert text.switch is not None, "only texts whose window is free are searched for"
             text.switch.tell(1.0 + sum(chain[:window]), 1.0 + share / plain)
             self._usual = text.switch
+        if self._shortens:
+            self._reach_of(texts, offers, certain)
         dearest = least + (_TOO_DEAR - 1.0) * plain - draft / blocks
-        explored = self._explored(chains, contexts, price, dearest)
         return [
-            min(len(chain), max(window, more, int(text.probing)))
-            for text, chain, window, more in zip(texts, chains, windows, explored, strict=True)
+            min(
+                len(offer.confidence),
+                max(
+                    window,
+                    _affordable(offer, price, dearest) if text.exploring else 0,
+                    int(text.probing),
+                ),
+            )
+            for text, offer, window in zip(texts, offers, windows, strict=True)
         ]
 
-    def _explored(
-        self,
-        chains: Sequence[Sequence[float]],
-        contexts: Sequence[int],
-        price: Price,
-        dearest: float,
-    ) -> list[int]:
-        """Windows of those whose turn it is to have as much verified as is not too dear.
+    def _reach_of(self, texts: Sequence[_Text], offers: Sequence[Offer], certain: Certain) -> None:
+        """Tells how far drafts should have gone, were all of them as long.
 
-        Late positions would else be seen only where the drafter is sure.
+        Behind a draft's end every token is taken to be as likely to stand as its last one.
         """
-        done = self.survival.labels / _OUTCOMES
-        rate = max(_EXPLORED, _EXPLORED_FIRST * (1.0 - done))
-        found = []
-        for chain, context in zip(chains, contexts, strict=True):
-            self._explore += rate
-            window = 0
-            if self._explore >= 1.0:
-                self._explore -= 1.0
-                window = len(chain)
-                while window and price(window, window * context) > dearest:
-                    window -= 1
-            found.append(window)
-        return found
+        costs, blocks = self.costs, len(offers)
+        for text, offer in zip(texts, offers, strict=True):
+            chances = self.survival.chances(offer.confidence, text.temperature, text.offset)
+            chances += [chances[-1]] * (self._positions - len(chances))
+
+            def price(rows: int, places: int, offer: Offer = offer) -> float:
+                verified = costs.of_pass(certain.rows + blocks * rows, certain.places + places)
+                return costs.of_draft(blocks * (rows + 1)) + verified + costs.rest
+
+            chain = [blocks * chance for chance in survivals(chances)]
+            places = [blocks * offer.context]
+            (worth,), _ = best_windows([chain], places, certain.rows, certain.anchors, price)
+            text.reach.tell(worth)
+            self._reached = text.reach
+
+
+def _affordable(offer: Offer, price: Price, dearest: float) -> int:
+    """As many tokens of a draft as cost no more than `dearest`."""
+    window = len(offer.confidence)
+    while window and price(window, window * offer.context) > dearest:
+        window -= 1
+    return window

@@ -3,6 +3,7 @@
 #   make demo     answer a prompt with SmolLM2 and a DFlash2 drafter, then compare with plain decoding
 #   make test     ruff, mypy and all tests
 #   make lint     ruff and mypy only
+#   make gpu      loop and training on a GPU against the CPU; TORCH=... names a torch that has CUDA
 #   make referee  record tests/fixtures anew with other people's implementations (see referee/README.md)
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -20,7 +21,7 @@ TOOLS := "scikit-build-core>=0.10" "nanobind>=2" cmake ninja
 BUILD ?= -C build-dir=build/{wheel_tag}
 REFEREE_READY := .referee/.ready
 
-.PHONY: demo test lint referee
+.PHONY: demo test lint gpu referee
 
 demo: $(READY)
 	$(BIN)/draftwalk run --compare -n 64 "$(PROMPT)"
@@ -32,6 +33,10 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+gpu: $(READY)
+	$(BIN)/python -c "import torch; print(torch.cuda.get_device_name())"
+	$(BIN)/pytest tests/gpu -n 0 -v
 
 referee: $(REFEREE_READY)
 	PYTHONPATH=src:tests .referee/bin/python referee/run.py

@@ -87,14 +87,13 @@ def q4_0_of(target: Path, folder: Path, referee: Path) -> Path:
 
 
 def drafter_file(drafter: Path, target: Path, folder: Path) -> Path:
-    """A drafter as llama.cpp reads it: a GGUF file as it is, any other converted into Q8_0.
+    """A drafter as llama.cpp reads it: whole selector tables, Q8_0 where it is no GGUF file yet.
 
     Raises:
         UserError: it cannot be converted.
     """
     found = open_model(drafter)
-    if isinstance(found, GgufCheckpoint):
-        return drafter
     path = folder / "drafter.gguf"
-    convert(found, path, "gguf", Options(outtype=mix_of("q8_0"), target=open_model(target)))
+    outtype = None if isinstance(found, GgufCheckpoint) else mix_of("q8_0")
+    convert(found, path, "gguf", Options(outtype=outtype, target=open_model(target)))
     return path

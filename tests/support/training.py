@@ -23,14 +23,14 @@ WIDTH, VOCABULARY = 48, 160
 DATA = DataFacts("t", "t", "b", TAPS, WIDTH, VOCABULARY, 0.0, 0.7, 64, whole=False)
 
 
-def tables() -> TargetTables:
+def tables(device: torch.device = CPU) -> TargetTables:
     """Of the recorded target."""
     tensors = open_model(FIXTURES / "targets" / TARGET).tensors
     embedding = torch.from_numpy(tensors["model.embed_tokens.weight"].unpack())
     stored = tensors.get("lm_head.weight")
     head = embedding if stored is None else torch.from_numpy(stored.unpack())
     norm = torch.from_numpy(tensors["model.norm.weight"].unpack())
-    return TargetTables(embedding, head, norm, 1e-5, last=2)
+    return TargetTables(*(part.to(device) for part in (embedding, head, norm)), 1e-5, last=2)
 
 
 def parts(shape: Shape = SHAPE, lively: bool = True) -> tuple[DrafterConfig, dict[str, RawTensor]]:
@@ -47,10 +47,12 @@ def parts(shape: Shape = SHAPE, lively: bool = True) -> tuple[DrafterConfig, dic
     return config, tensors
 
 
-def learner(shape: Shape = SHAPE, lively: bool = True) -> LearningDrafter:
+def learner(
+    shape: Shape = SHAPE, lively: bool = True, device: torch.device = CPU
+) -> LearningDrafter:
     """A drafter to train."""
     config, tensors = parts(shape, lively)
-    return LearningDrafter(config, tensors, tables(), 256, CPU)
+    return LearningDrafter(config, tensors, tables(device), 256, device)
 
 
 def answer(seed: int, length: int = 40, prompt: int = 7, taps: int = len(TAPS)) -> Answer:

@@ -20,7 +20,7 @@ from draftwalk.train.schedule import Schedule
 from draftwalk.train.shards import AnswerSet, ShardWriter
 from support.training import DATA, FACTS, SHAPE, answer, learner
 
-RATES = OptimiserSettings(lr=0.02, vector_lr=0.01)
+RATES = OptimiserSettings("muon", lr=0.02, vector_lr=0.01)
 SETTINGS = FitSettings(
     answers=3, anchors=6, lengths=(3, 4, 6), frequent=20, drawn=10, inject=2, optimiser=RATES
 )

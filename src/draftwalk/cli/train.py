@@ -38,8 +38,8 @@ _JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 class Method(StrEnum):
     """Optimisers of matrices."""
 
-    MUON = "muon"
     ADAMW = "adamw"
+    MUON = "muon"
 
 
 class OffsetWeights(StrEnum):
@@ -122,7 +122,7 @@ class ShapeOptions:
     dflash: Annotated[
         bool, typer.Option("--dflash", help="Plain DFlash, without convolutions and selector.")
     ] = False
-    layers: Annotated[int, typer.Option("--layers", min=1, metavar="N", help="Layers.")] = 2
+    layers: Annotated[int, typer.Option("--layers", min=1, metavar="N", help="Layers.")] = 3
     mlp: Annotated[
         int | None,
         typer.Option("--mlp", min=1, metavar="N", help="MLP width. [default: the target's]"),
@@ -167,7 +167,7 @@ class LearnOptions:
     ] = False
     batch: Annotated[
         int, typer.Option("--batch", min=1, metavar="N", help="Answers in an update.")
-    ] = 16
+    ] = 4
     anchors: Annotated[
         int, typer.Option("--anchors", min=1, metavar="N", help="Blocks in an answer, at most.")
     ] = 48
@@ -205,10 +205,16 @@ class LearnOptions:
     ] = 0.5
     method: Annotated[
         Method, typer.Option("--optimiser", help="Of matrices; AdamW takes all else.")
-    ] = Method.MUON
+    ] = Method.ADAMW
     rate: Annotated[
-        float, typer.Option("--lr", min=1e-8, metavar="X", help="Its learning rate.")
-    ] = 4e-3
+        float | None,
+        typer.Option(
+            "--lr",
+            min=1e-8,
+            metavar="X",
+            help="Its learning rate. [default: 8e-4 for adamw, 4e-3 for muon]",
+        ),
+    ] = None
     listed: Annotated[
         int,
         typer.Option(

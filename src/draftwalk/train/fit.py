@@ -49,7 +49,7 @@ class FitSettings:
         frozen: parts of names of parameters that stay as they start.
     """
 
-    answers: int = 16
+    answers: int = 4
     anchors: int = 48
     lengths: tuple[int, ...] = ()
     frequent: int = 6144

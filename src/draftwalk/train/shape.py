@@ -47,7 +47,7 @@ class Shape:
     """
 
     taps: tuple[int, ...]
-    layers: int = 2
+    layers: int = 3
     mlp: int | None = None
     block: int = 8
     mask: int = 16

@@ -206,7 +206,7 @@ class _Run:
         texts, widest = self._texts, self._drafter.block - 1
         ahead = [text.ahead(widest) for text in texts]
         requests = [text.request(room) for text, (_, room) in zip(texts, ahead, strict=True)]
-        outputs = self._drafter.draft(requests)
+        outputs = self._drafter.draft(requests, self._drafter.block)
         drafts = self._drafter.pick(requests, outputs)
         candidates = self._drafter.candidates(outputs).cpu().numpy()
         self._candidates = candidates.shape[1]

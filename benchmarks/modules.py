@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from draftwalk.draft.load import build_drafter
+from draftwalk.draft.load import build_drafter, read_config
 from draftwalk.engine import Engine, Placement, load
 from draftwalk.models import open_model
 from draftwalk.train.shards import AnswerFacts, AnswerSet
@@ -108,9 +108,12 @@ def cycles_of(
     vocabulary = engine.target.vocabulary
     passes = target_passes(engine, CONTEXT, window + 1)
     for name, path in drafters.items():
-        for (_, _, rows), run in draft_passes(engine, Path(path), vocabulary, CONTEXT).items():
-            if rows - 1 in windows:
-                passes[name, 0, rows] = run
+        drafts = draft_passes(engine, Path(path), vocabulary, CONTEXT)
+        whole = max(rows for _, _, rows in drafts)
+        shortens = all(read_config(open_model(Path(path))).causal)
+        for size in windows:
+            rows = size + 1 if shortens else whole
+            passes[name, 0, size + 1] = drafts["draft", vocabulary, rows]
     seconds = {key: median(all_) for key, all_ in interleaved(passes, times).items()}
     plain = seconds["target", vocabulary, 1]
     return {

@@ -5,7 +5,7 @@
 
 Every size takes its turn in every round, so that the machine's moods meet all of them; medians are
 divided by that of the target's pass of one row. A draft of fewer rows is what a causal drafter
-could do for a smaller window. The features are random: costs do not depend on them. A table
+makes for a smaller window. The features are random: costs do not depend on them. A table
 goes to stderr, one JSON document is the last line of stdout.
 """
 

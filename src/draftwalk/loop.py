@@ -278,11 +278,8 @@ class Loop(Generic[StateT]):
 
     def _draft(self) -> dict[int, Draft]:
         """What is to be verified of drafts, by slot, for the sequences that draft in this step."""
-        asking = [
-            (s, limit)
-            for s in self._sequences
-            if (limit := self.windows.limit(s.slot, self._room(s))) > 0
-        ]
+        limits = self.windows.limits({s.slot: self._room(s) for s in self._sequences})
+        asking = [(s, limits[s.slot]) for s in self._sequences if limits[s.slot] > 0]
         if not asking:
             return {}
         self.backlog.catch_up(s.slot for s, _ in asking)

@@ -36,10 +36,10 @@ CHEAP = Measured({rows: 1.0 + 0.01 * rows for rows in range(1, BLOCK + 1)})
 DEAR = Measured({rows: 1.0 * rows for rows in range(1, BLOCK + 1)})
 
 
-def drafter_for(model, sliding: bool = True):
+def drafter_for(model, sliding: bool = True, causal: bool = False):
     kinds = ("sliding_attention" if sliding else "full_attention", "full_attention")
     checkpoint = drafter_checkpoint(
-        160, 48, taps=(model.depth - 1, 0), selector=True, layer_types=kinds, causal=False
+        160, 48, taps=(model.depth - 1, 0), selector=True, layer_types=kinds, causal=causal
     )
     return random_drafter(checkpoint, model)
 
@@ -47,7 +47,7 @@ def drafter_for(model, sliding: bool = True):
 def priced(loop: Loop, found: Measured, draft: float) -> Loop:
     """A loop whose costs are given and stay so."""
     loop.windows.measured(found)
-    loop.windows.costs.drafts.set(1, draft)
+    loop.windows.costs.drafts.set(BLOCK, draft)
     loop.windows.spent = lambda _: None  # type: ignore[method-assign]
     return loop
 
@@ -88,12 +88,14 @@ def test_off_and_on_again(sampling: Sampling) -> None:
     assert loop.backlog.length(text.slot) == text.processed
 
 
+@pytest.mark.parametrize("causal", [False, True], ids=["two-way", "causal"])
 @pytest.mark.parametrize("name", TARGETS)
-def test_auto_is_lossless_in_company(name: str) -> None:
+def test_auto_is_lossless_in_company(name: str, causal: bool) -> None:
     """Texts of every kind of window, which come and go; the same loop goes on."""
     model = TARGETS[name]()
-    loop = priced(make_loop(model, drafter_for(model), 400), CHEAP, draft=0.3)
-    windows = [AUTO, Window(3), AUTO, Window(0), Window(auto=True, n_max=2, p_min=0.1)]
+    loop = priced(make_loop(model, drafter_for(model, causal=causal), 400), CHEAP, draft=0.3)
+    cut = [Window(auto=True, p_min=0.9), Window(auto=True, n_min=4)]
+    windows = [AUTO, Window(3), AUTO, Window(0), Window(auto=True, n_max=2, p_min=0.1), *cut]
     requests = [
         Request(PROMPT[: 3 + 7 * n], Sampling(temperature=0.7, seed=n), Limits(12 + 9 * n), window)
         for n, window in enumerate(windows)
@@ -109,6 +111,23 @@ def test_auto_is_lossless_in_company(name: str) -> None:
             alone, _ = answer(make_loop(model, EmptyDrafter(), 400), request)
             assert sequence.generated == alone.generated
             loop.release(sequence)
+
+
+@pytest.mark.parametrize("cost", [0.01, 5.0])
+def test_rejection_beside_auto_asks_for_what_it_does_alone(cost: float) -> None:
+    """Lengths of drafts under auto follow clocks, and must not take those under rejection along."""
+    model = target("llama-rope3")
+    rejection = Sampling(temperature=0.9, seed=3, rule="rejection")
+    request = Request(PROMPT, rejection, Limits(60), AUTO)
+    alone, steps = answer(make_loop(model, drafter_for(model, causal=True), 400), request)
+    loop = priced(make_loop(model, drafter_for(model, causal=True), 400), CHEAP, draft=cost)
+    beside = loop.admit(Request(PROMPT[:9], Sampling(), Limits(120), AUTO))
+    found = loop.admit(request)
+    while loop.busy:
+        loop.step()
+    assert beside.error is None
+    assert found.generated == alone.generated
+    assert [step.asked for step in found.steps] == [step.asked for step in steps]
 
 
 def test_limits_hold_for_auto() -> None:

@@ -25,7 +25,14 @@ from support.recurrent import HybridTarget
 from support.restless import RestlessWindows
 
 TARGETS = ("llama-rope3", "qwen2", "qwen3", "gemma3", "hybrid")
-DRAFTERS = ("dflash", "dflash-sliding", "dflash2", "dflash2-sliding", "scripted")
+DRAFTERS = (
+    "dflash",
+    "dflash-sliding",
+    "dflash2",
+    "dflash2-sliding",
+    "dflash2-causal",
+    "scripted",
+)
 AUTO, RESTLESS = "auto", "restless"
 WINDOWS = (*range(BLOCK + 6), AUTO, RESTLESS)  # block + 5: over what the block has
 SAMPLINGS = ("greedy", "seeded", "filtered", "penalised")
@@ -109,7 +116,7 @@ def checkpoint(name: str, depth: int):
         taps=(depth - 1, 0),
         selector=name.startswith("dflash2"),
         layer_types=("sliding_attention", "full_attention") if sliding else ("full_attention",) * 2,
-        causal=None if sliding else False,
+        causal=None if sliding else name.endswith("causal"),
     )
 
 

@@ -99,7 +99,7 @@ def ride(windows: Windows, log: Log, prices: Prices, sampling: Sampling | None =
     while at < len(log):
         place = log[at]
         room = min(len(place.confidence), len(log) - at - 1)
-        limit = windows.limit(0, room)
+        limit = windows.limits({0: room})[0]
         size = 0
         if limit:
             offer = Offer(0, place.confidence[:limit], at)

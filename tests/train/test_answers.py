@@ -15,10 +15,10 @@ from draftwalk.train.anchors import anchor_places, blocks_at
 from draftwalk.train.answers import AnswerSettings, Progress, answer
 from draftwalk.train.conversations import Conversation, read_conversations
 from draftwalk.train.mask import reserved_token
+from draftwalk.train.model import TargetTables
 from draftwalk.train.recorder import Recorder
 from draftwalk.train.self_prompts import draw_prompts, write_self_prompts
 from draftwalk.train.shards import AnswerSet
-from draftwalk.train.stage import target_tables
 from support.talking_model import END, VOCABULARY, write_target
 
 TAPS = (0, 2)
@@ -76,7 +76,7 @@ def test_the_last_layers_outputs_say_what_the_target_chose(engine: Engine, tmp_p
     last = engine.target.depth - 1
     asked = [talks(f"What is {n}?", key=str(n)) for n in range(4)]
     answer(engine, asked, tmp_path, replace(SETTINGS, taps=(0, last), sampled=0.0), go_on)
-    tables = target_tables(engine.checkpoint, engine.target, torch.device("cpu"))
+    tables = TargetTables.of(engine.checkpoint, engine.target, torch.device("cpu"))
     assert tables.last == last
     for one in AnswerSet(tmp_path):
         blocks = blocks_at(one, anchor_places(one), 5)

@@ -16,6 +16,7 @@ from draftwalk.train.fit import Fit, FitSettings, frequent_tokens, usable_answer
 from draftwalk.train.objective import Objective
 from draftwalk.train.optimisers import OptimiserSettings
 from draftwalk.train.order import DataOrder
+from draftwalk.train.processes import Processes
 from draftwalk.train.schedule import Schedule
 from draftwalk.train.shards import AnswerSet, ShardWriter
 from support.training import DATA, FACTS, SHAPE, answer, learner
@@ -231,6 +232,11 @@ with started_by_torchrun(torch.device("cpu")) as processes:
         numbers = torch.tensor([counts.loss, counts.blocks, *counts.head, *counts.accepted])
         save_file({**values, "counts": numbers}, sys.argv[3])
 """
+
+
+def test_more_processes_than_answers_are_refused(data: AnswerSet) -> None:
+    with pytest.raises(UserError, match="4 processes cannot share the 3 answers"):
+        Fit(learner(), data, SETTINGS, Schedule(), Processes(0, 4))
 
 
 def test_two_processes_give_the_result_of_one(data: AnswerSet, tmp_path: Path) -> None:

@@ -51,14 +51,15 @@ def test_a_copied_layer_computes_what_the_targets_does(name: str) -> None:
             assert torch.equal(made[f"layers.{layer}.{part}.weight"], stored(name, source, part))
 
 
-def test_the_first_context_is_the_last_tap() -> None:
-    made = started("llama-rope3", SHAPE)
-    width = target("llama-rope3").width
-    x = torch.randn(50, 2 * width, generator=torch.Generator().manual_seed(3))
-    found = x @ made["fc.weight"].T
-    cosine = functional.cosine_similarity(found, x[:, width:])
-    assert cosine.min() > 0.95
-    assert made["fc.weight"][:, :width].abs().max() > 0, "the other tap can be learned"
+@pytest.mark.parametrize("taps", [(0, 1), (1, 0)])
+def test_the_first_context_is_the_last_tap(taps: tuple[int, int]) -> None:
+    made = started("llama-rope3", replace(SHAPE, taps=taps))
+    x = torch.randn(50, 2, 48, generator=torch.Generator().manual_seed(3))
+    found = x.view(50, -1) @ made["fc.weight"].T
+    last = taps.index(1)
+    assert functional.cosine_similarity(found, x[:, last]).min() > 0.95
+    other = made["fc.weight"].view(48, 2, 48)[:, 1 - last]
+    assert other.abs().max() > 0, "the other tap can be learned"
 
 
 def test_norms_of_queries_and_keys_are_the_targets_or_keep_their_size() -> None:

@@ -117,3 +117,12 @@ def test_nothing_measured_is_a_guess() -> None:
     costs = Costs()
     assert 0 < costs.of_pass(1, 0) < costs.of_pass(8, 100)
     assert costs.of_draft(1) > 0
+
+
+def test_one_slow_draft_of_a_new_size_is_no_verdict() -> None:
+    costs = Costs.of(Measured(PASSES))
+    for rows, seconds in ((8, 1.0), (8, 1.0), (4, 0.6), (4, 10.0)):
+        costs.learn(spent(2, PASSES[2], seconds), rows)
+    for _ in range(200):
+        costs.learn(spent(2, PASSES[2], 0.6), 4)
+    assert costs.of_draft(4) == pytest.approx(0.6, rel=0.1)

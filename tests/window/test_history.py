@@ -52,12 +52,14 @@ def play(windows: Windows, slot: int, seconds: float, company: bool) -> list[int
         windows.begin(slot + 1, Window(auto=True), Sampling())
     found = []
     for step in range(150):
-        limit = windows.limit(slot, POSITIONS)
+        slots = (slot, slot + 1) if company else (slot,)
+        limits = windows.limits(dict.fromkeys(slots, POSITIONS))
+        limit = limits[slot]
         found.append(limit)
         sure = (0.99 if company else 0.1,) * limit
         offers = [Offer(slot, sure, step)] if limit else []
-        if company and windows.limit(slot + 1, POSITIONS):
-            offers.append(Offer(slot + 1, (0.5,) * POSITIONS, 3))
+        if limits.get(slot + 1):
+            offers.append(Offer(slot + 1, (0.5,) * limits[slot + 1], 3))
         sizes = windows.choose(offers, Certain(2, 2, step)) if offers else []
         if limit:
             assert sizes[0] == limit, "nothing is cut off after the draft was made"

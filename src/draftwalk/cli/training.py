@@ -25,6 +25,7 @@ from draftwalk.cli.train import (
 from draftwalk.draft.config import DrafterConfig, even_spread
 from draftwalk.draft.load import build_drafter
 from draftwalk.engine import Engine, Placement, find_device, load
+from draftwalk.errors import UserError
 from draftwalk.fetch import Store, resolve
 from draftwalk.models import open_model
 from draftwalk.train.answers import AnswerSettings, Progress, answer, data_facts
@@ -36,11 +37,11 @@ from draftwalk.train.measure import measure
 from draftwalk.train.measurement import Measurement, Worth
 from draftwalk.train.objective import Objective
 from draftwalk.train.optimisers import OptimiserSettings
-from draftwalk.train.processes import started_by_torchrun
+from draftwalk.train.processes import own_device, started_by_torchrun
 from draftwalk.train.run_folder import RunFolder
 from draftwalk.train.self_prompts import write_self_prompts
 from draftwalk.train.shape import Shape, new_config
-from draftwalk.train.shards import AnswerSet
+from draftwalk.train.shards import HEADER, AnswerSet, read_facts
 from draftwalk.train.stage import Budget, Run, Told, run_fit
 from draftwalk.train.weighting import default_half
 from draftwalk.weights.tensor import RawTensor
@@ -95,7 +96,7 @@ def make_answers(
 ) -> None:
     """The first stage."""
     conversations = _conversations(engine, files, own, out, how.parallel, None)[: how.limit]
-    settings = _answer_settings(engine, taps, how)
+    settings = _answer_settings(engine, taps, how, out)
     _answer(engine, conversations, out, settings, None)
 
 
@@ -180,7 +181,7 @@ def all_stages(
     conversations = conversations[: how.limit]
     held = conversations[::_HELD]
     rest = [one for number, one in enumerate(conversations) if number % _HELD]
-    settings = _answer_settings(engine, learning.taps, how)
+    settings = _answer_settings(engine, learning.taps, how, out / "answers")
     whole = replace(settings, sampled=0.0, whole=True)
     _answer(engine, held, out / "held-out", whole, 0.05 * seconds)
     _answer(engine, rest, out / "answers", settings, 0.3 * seconds)
@@ -211,6 +212,8 @@ def _conversations(
     if not files:
         file = out / "prompts.jsonl"
         out.mkdir(parents=True, exist_ok=True)
+        if file.exists():
+            say(f"prompts of before are used again; remove {file} for others")
         began = time.monotonic()
         with metering("prompts") as meter:
 
@@ -224,10 +227,10 @@ def _conversations(
 
 
 def _answer_settings(
-    engine: Engine, taps: tuple[int, ...] | None, how: AnswerOptions
+    engine: Engine, taps: tuple[int, ...] | None, how: AnswerOptions, out: Path
 ) -> AnswerSettings:
     return AnswerSettings(
-        taps=_recorded(engine, taps),
+        taps=_recorded(engine, taps, out),
         sampled=how.sampled,
         temperature=how.temperature,
         max_tokens=how.predict,
@@ -237,8 +240,13 @@ def _answer_settings(
     )
 
 
-def _recorded(engine: Engine, taps: tuple[int, ...] | None) -> tuple[int, ...]:
-    """The layers whose outputs are kept: taps, and the last, which says what the target thinks."""
+def _recorded(engine: Engine, taps: tuple[int, ...] | None, out: Path) -> tuple[int, ...]:
+    """The layers whose outputs are kept: taps, and the last, which says what the target thinks.
+
+    A folder that was begun keeps those that it has.
+    """
+    if taps is None and (out / HEADER).exists():
+        return read_facts(out).taps
     depth = engine.target.depth
     return tuple(sorted({*(taps or even_spread(depth, _TAPS)), depth - 1}))
 
@@ -282,11 +290,13 @@ def _fit(
     how: Learning,
     budget: Budget,
 ) -> Measurement | None:
-    place, shape, learn = find_device(how.device), how.shape, how.learn
+    place, shape, learn = own_device(find_device(how.device)), how.shape, how.learn
     folder = RunFolder(out)
     start: dict[str, RawTensor] | None = None
     config: dict[str, object]
     if learn.start is not None:
+        if learn.scratch:
+            raise UserError("--from and --from-scratch exclude each other", "give one of them")
         opened = open_model(_find(learn.start, how.store))
         config, start = dict(opened.config), dict(opened.tensors)
     elif folder.begun:
@@ -294,19 +304,9 @@ def _fit(
     else:
         taps = how.taps or _listened(engine, data)
         config = new_config(_shape(engine, taps, shape), engine.checkpoint, engine.target.depth)
-    read = DrafterConfig.read(config, "the drafter")
-    block = read.block
-    settings = FitSettings(
-        answers=learn.batch,
-        anchors=learn.anchors,
-        lengths=_lengths(learn, block, all(read.causal)),
-        frequent=learn.head,
-        drawn=learn.drawn,
-        seed=learn.seed,
-        objective=Objective(learn.weights.value, half=default_half(block), taught=learn.taught),
-        optimiser=OptimiserSettings(learn.method.value, learn.rate),
-        frozen=tuple(_PARTS[part] for part in learn.frozen or ()),
-    )
+    if learn.taught and engine.target.depth - 1 not in data.facts.taps:
+        say("answers without the last layer's outputs: only the target's tokens are learned")
+    settings = _settings(learn, DrafterConfig.read(config, "the drafter"))
     arguments = {"shape": asdict(shape), "learn": asdict(learn), "budget": asdict(budget)}
     with started_by_torchrun(place) as processes, metering("learning") as meter:
 
@@ -333,6 +333,21 @@ def _fit(
             arguments=arguments,
         )
         return run_fit(run, config, start, report)
+
+
+def _settings(learn: LearnOptions, drafter: DrafterConfig) -> FitSettings:
+    objective = Objective(learn.weights.value, default_half(drafter.block), taught=learn.taught)
+    return FitSettings(
+        answers=learn.batch,
+        anchors=learn.anchors,
+        lengths=_lengths(learn, drafter.block, all(drafter.causal)),
+        frequent=learn.head,
+        drawn=learn.drawn,
+        seed=learn.seed,
+        objective=objective,
+        optimiser=OptimiserSettings(learn.method.value, learn.rate),
+        frozen=tuple(_PARTS[part] for part in learn.frozen or ()),
+    )
 
 
 def _shape(engine: Engine, taps: tuple[int, ...], shape: ShapeOptions) -> Shape:

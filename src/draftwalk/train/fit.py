@@ -163,6 +163,12 @@ class Fit:
         processes: Processes | None = None,
     ) -> None:
         self._processes = processes or Processes()
+        if settings.answers < self._processes.count:
+            raise UserError(
+                f"{self._processes.count} processes cannot share the {settings.answers} answers "
+                "of an update",
+                f"take --batch {self._processes.count} or more",
+            )
         self.drafter = drafter
         self.settings = settings
         self.schedule = schedule

@@ -40,9 +40,9 @@ def inherited(
     for layer in range(depth):
         source = blueprint.sizes.depth - depth + layer
         made |= _layer(_Source(target, blueprint, source), f"layers.{layer}", config, drawn)
-    width = blueprint.sizes.width
+    width, last = blueprint.sizes.width, config.taps.index(max(config.taps))
     fc = _NOISE * drawn["fc.weight"]
-    fc[:, -width:] += torch.eye(width)
+    fc[:, last * width : (last + 1) * width] += torch.eye(width)
     made["fc.weight"] = fc
     return made
 

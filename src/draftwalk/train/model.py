@@ -10,14 +10,17 @@ from torch.nn import functional
 
 from draftwalk.draft.backbone import Backbone
 from draftwalk.draft.config import DrafterConfig
+from draftwalk.draft.pairing import EMBEDDING
 from draftwalk.errors import CheckpointError
 from draftwalk.ops.memory import KVTensors
 from draftwalk.ops.torch import DenseMatrix
 from draftwalk.rows import Rows, Rowset
+from draftwalk.target.decoder import Decoder
 from draftwalk.train.anchors import Blocks
 from draftwalk.train.learning import LayerContexts, LearningOperations, NoContexts
 from draftwalk.train.selector import SelectorParts
 from draftwalk.train.shards import Answer
+from draftwalk.weights import Checkpoint
 from draftwalk.weights.source import TensorSource
 from draftwalk.weights.tensor import RawTensor
 
@@ -44,6 +47,24 @@ class TargetTables:
     eps: float
     last: int
     softcap: float | None = None
+
+    @staticmethod
+    def of(checkpoint: Checkpoint, target: Decoder, device: torch.device) -> TargetTables:
+        """Those of a target."""
+
+        def values(name: str) -> Tensor:
+            return torch.from_numpy(checkpoint.tensors[name].unpack()).to(device)
+
+        blueprint = target.blueprint
+        embedding = values(EMBEDDING)
+        return TargetTables(
+            embedding,
+            embedding if blueprint.tied else values("lm_head.weight"),
+            values("model.norm.weight") + blueprint.norm_offset,
+            blueprint.sizes.norm_eps,
+            target.depth - 1,
+            blueprint.softcap,
+        )
 
     def finish(self, hidden: Tensor) -> Tensor:
         """The final norm of the last layer's outputs [P, H]."""

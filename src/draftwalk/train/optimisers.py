@@ -1,8 +1,7 @@
 """Which parameter is updated how: by AdamW, or matrices inside the network by Muon.
 
-An update by Muon takes as long as about 200 blocks on a CPU. Started from copies of the target's
-layers, small updates by AdamW learn faster per second; from random values, or where updates are
-large, Muon does.
+Muon's updates are dear on a CPU. Started from copies of the target's layers, small updates by AdamW
+learn faster per second; from random values, with large ones, Muon does.
 """
 
 from __future__ import annotations

@@ -49,13 +49,21 @@ class Processes:
             value.copy_(part.view(value.shape))
 
 
+def own_device(device: torch.device) -> torch.device:
+    """The GPU of this process among those that torchrun has started, unless one was named."""
+    if device.type != "cuda" or device.index or not distributed.is_torchelastic_launched():
+        return device
+    return torch.device("cuda", distributed.get_node_local_rank())
+
+
 @contextmanager
 def started_by_torchrun(device: torch.device) -> Iterator[Processes]:
     """Joins the processes that torchrun has started; without it there is only this one."""
     if not distributed.is_torchelastic_launched():
         yield Processes()
         return
-    distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    # Counts and clocks are added on the host.
+    distributed.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
     try:
         yield Processes(distributed.get_rank(), distributed.get_world_size())
     finally:

@@ -20,7 +20,6 @@ from draftwalk.draft.load import build_drafter
 from draftwalk.draft.pairing import EMBEDDING
 from draftwalk.engine import Engine
 from draftwalk.errors import UserError
-from draftwalk.target.decoder import Decoder
 from draftwalk.train.curves import measured_line
 from draftwalk.train.export import export
 from draftwalk.train.fit import Counts, Fit, FitSettings, frequent_tokens
@@ -34,7 +33,6 @@ from draftwalk.train.schedule import Schedule
 from draftwalk.train.shape import new_tensors
 from draftwalk.train.shards import AnswerSet
 from draftwalk.train.snapshot import Snapshot, snapshot
-from draftwalk.weights import Checkpoint
 from draftwalk.weights.tensor import RawTensor
 from draftwalk.window.fit import fit_prior
 
@@ -330,24 +328,6 @@ def _fit(run: Run, config: Mapping[str, object], start: Mapping[str, RawTensor] 
         blueprint = run.engine.target.blueprint
         start = new_tensors(read, target, blueprint, generator, run.inherit)
     longest = max(run.data.size(number) for number in range(len(run.data)))
-    tables = target_tables(target, run.engine.target, run.device)
+    tables = TargetTables.of(target, run.engine.target, run.device)
     drafter = LearningDrafter(read, dict(start), tables, longest, run.device)
     return Fit(drafter, run.data, run.settings, Schedule(), run.processes)
-
-
-def target_tables(checkpoint: Checkpoint, target: Decoder, device: torch.device) -> TargetTables:
-    """What of a target its drafter's loss goes through."""
-
-    def values(name: str) -> torch.Tensor:
-        return torch.from_numpy(checkpoint.tensors[name].unpack()).to(device)
-
-    blueprint = target.blueprint
-    embedding = values(EMBEDDING)
-    return TargetTables(
-        embedding,
-        embedding if blueprint.tied else values("lm_head.weight"),
-        values("model.norm.weight") + blueprint.norm_offset,
-        blueprint.sizes.norm_eps,
-        target.depth - 1,
-        blueprint.softcap,
-    )

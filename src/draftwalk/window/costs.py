@@ -136,7 +136,7 @@ class Costs:
         self.place *= ratio ** (_PLACE_RATE * part)
 
     def _learn_draft(self, rows: int, seconds: float) -> None:
-        if rows in self.drafts:
+        if self.drafts:
             known = self.drafts.at(rows)
             seconds = min(max(seconds, known / _OUTLIER), known * _OUTLIER)
         self.drafts.move(rows, seconds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 
 _RATE = 0.02  # of a new measurement in what is known well
-_FAR = 2.0  # how far later measurements may take a cost from the first ones
+_FAR = 2.0  # how far later measurements may take a cost from one that was measured with care
 
 
 class Curve:
@@ -35,12 +35,13 @@ class Curve:
             self.set(size, 0.5 * (cost + self.at(size)) if self._sizes else cost)
             self._seen[size] = 1
             return
-        rate = _RATE
         if size in self._seen:
             self._seen[size] += 1
-            rate = max(rate, 1.0 / self._seen[size])
+            rate = max(_RATE, 1.0 / self._seen[size])
+            self._costs[size] += rate * (cost - self._costs[size])
+            return
         first = self._first[size]
-        moved = self._costs[size] + rate * (cost - self._costs[size])
+        moved = self._costs[size] + _RATE * (cost - self._costs[size])
         self._costs[size] = min(max(moved, first / _FAR), first * _FAR)
 
     def at(self, size: int) -> float:

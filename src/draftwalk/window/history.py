@@ -12,7 +12,7 @@ from draftwalk.window.choice import best_windows, survivals
 from draftwalk.window.switch import Switch
 
 # In passes of one row: a draft, and a row more.
-_DRAFT, _ROW = 0.6, 0.15
+_DRAFT, _ROW = 0.3, 0.15
 _STOOD, _AT_RISK = 1.4, 2.0  # what is believed of every position before anything was seen
 _KEPT = 0.97  # of what was seen, by each further outcome
 _EVERY = 64  # drafts: one whole block among them

@@ -1,4 +1,4 @@
-"""How much of a block a text drafts, where a shorter draft costs less.
+"""How long drafts are made, where a shorter one is the beginning of a longer one and costs less.
 
 A draft is settled before its tokens' confidence is known, so it goes as far as earlier drafts would
 have been worth making: what one step says moves it part of the way.
@@ -6,7 +6,13 @@ have been worth making: what one step says moves it part of the way.
 
 from __future__ import annotations
 
-_FURTHER, _BACK = 0.3, 0.2  # how much of the way one step goes
+from collections.abc import Callable, Sequence
+
+from draftwalk.window.choice import survivals
+from draftwalk.window.costs import Costs
+
+_RATE = 0.2  # how much of the way one step goes
+_NOTICEABLE = 0.02  # of a plain step
 
 
 class Reach:
@@ -31,7 +37,34 @@ class Reach:
         """Tokens to draft."""
         return max(1, min(self._most, round(self._worth)))
 
-    def tell(self, worth: int) -> None:
-        """How many tokens a step's draft should have had, by what is known of it now."""
-        rate = _FURTHER if worth > self._worth else _BACK
-        self._worth += rate * (worth - self._worth)
+    def tell(self, chances: Sequence[float], gain: Callable[[int, float], float]) -> None:
+        """How likely the tokens of a step's draft were to stand, and what that says of its length.
+
+        Behind a draft's end every token is taken to be as likely as its last one.
+
+        Args:
+            chances: of each token of the draft, if all before it stand; at least one.
+            gain: tokens per second of a step that drafts and verifies so many tokens for each
+                text, of which so many are expected to stand.
+        """
+        chain = survivals([*chances, *[chances[-1]] * (self._most - len(chances))])
+        worth, best, stand = 1, 0.0, 0.0
+        for tokens, survival in enumerate(chain, 1):
+            stand += survival
+            if (found := gain(tokens, stand)) > best:
+                worth, best = tokens, found
+        self._worth += _RATE * (worth - self._worth)
+
+
+def saves(costs: Costs, blocks: int, short: int, whole: int) -> bool:
+    """Whether drafts of `short` tokens cost noticeably less than those of `whole`.
+
+    A whole draft's cost is seen first; a shorter one's is found out by trying.
+    """
+    drafts = costs.drafts
+    longer, shorter = blocks * (whole + 1), blocks * (short + 1)
+    if longer not in drafts:
+        return False
+    if shorter not in drafts:
+        return True
+    return drafts.at(longer) - drafts.at(shorter) > _NOTICEABLE * costs.of_pass(1, 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from draftwalk.settings import Sampling, Window
@@ -10,7 +10,7 @@ from draftwalk.window.calibration import Calibration
 from draftwalk.window.choice import Price, best_windows, survivals
 from draftwalk.window.costs import Costs, Measured, Spent
 from draftwalk.window.history import History
-from draftwalk.window.reach import Reach
+from draftwalk.window.reach import Reach, saves
 from draftwalk.window.survival import Offset, Survival
 from draftwalk.window.switch import Switch
 
@@ -18,7 +18,6 @@ from draftwalk.window.switch import Switch
 # so many outcomes; as much of them as costs no more than so many plain steps.
 _EXPLORED_FIRST, _EXPLORED, _OUTCOMES = 0.015, 0.003, 5000
 _TOO_DEAR = 3.0
-_NOTICEABLE = 0.02  # of a plain step
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +58,7 @@ class _Text:
 
     temperature: float
     plain: bool
+    least: int
     reach: Reach
     switch: Switch | None = None
     history: History | None = None
@@ -102,7 +102,7 @@ class Windows:
         """A text starts in a slot."""
         plain = self._positions > 0 and window.n_max == 0
         temperature = 0.0 if sampling.greedy else sampling.temperature
-        text = _Text(temperature, plain, self._reached.following())
+        text = _Text(temperature, plain, window.n_min, self._reached.following())
         if window.auto and self._positions and not plain:
             if sampling.rule == "rejection":
                 text.history = History(self._positions)
@@ -128,8 +128,25 @@ class Windows:
         """Those that draft so seldom that what their drafts need can wait."""
         return {slot for slot in slots if self._texts[slot].idle}
 
+    def limits(self, rooms: Mapping[int, int]) -> dict[int, int]:
+        """How many tokens to draft for each text in this step, of at most its room; asked once.
+
+        All blocks of a pass are as long as the longest, so whoever is free drafts as much.
+        """
+        asked = {slot: self.limit(slot, room) for slot, room in rooms.items()}
+        drafting = [limit for limit in asked.values() if limit]
+        free = [slot for slot in asked if asked[slot] and self._texts[slot].switch is not None]
+        if not self._shortens or not free:
+            return asked
+        longest, whole = max(drafting), max(rooms[slot] for slot in free)
+        if longest < whole and not saves(self.costs, len(drafting), longest, whole):
+            longest = whole
+        for slot in free:
+            asked[slot] = self._texts[slot].asked = min(rooms[slot], longest)
+        return asked
+
     def limit(self, slot: int, room: int) -> int:
-        """How many tokens to draft in this step, of at most `room`; asked once a step."""
+        """What one text would draft by itself."""
         text = self._texts[slot]
         text.asked, text.verified = 0, 0
         if room <= 0 or text.plain:
@@ -141,7 +158,10 @@ class Windows:
         else:
             text.offset.pass_on()
             text.probing = not text.switch.on
-            text.asked = self._worth_drafting(text, room) if text.switch.asks() else 0
+            if text.switch.asks():
+                text.exploring = self._explores()
+                whole = text.exploring or not self._shortens
+                text.asked = room if whole else min(room, max(text.reach.limit, text.least))
         return text.asked
 
     def asked(self, slot: int) -> int:
@@ -164,6 +184,8 @@ class Windows:
             beside = Certain(rows, certain.anchors, places)
             drafted = self._drafted_rows([self._texts[offer.slot].asked for offer in offers])
             found = self._search([offers[n] for n in free], len(offers), drafted, beside)
+            if self._shortens and certain.rows == certain.anchors:  # else prompts are read, too
+                self._reach([offers[n] for n in free], len(offers), beside)
             for n, size in zip(free, found, strict=True):
                 sizes[n] = size if size >= offers[n].least else 0
         for size, offer in zip(sizes, offers, strict=True):
@@ -201,31 +223,17 @@ class Windows:
         longest = self._positions if not self._shortens else max(asked, default=0)
         return len(asked) * (longest + 1)
 
-    def _worth_drafting(self, text: _Text, room: int) -> int:
-        """How many tokens of a draft to ask for: less than `room` if that saves something.
+    def _explores(self) -> bool:
+        """Whether it is a text's turn to have as much verified as is not too dear.
 
-        Now and then it is all of it: late positions would else be seen only where the drafter is
-        sure.
+        Late positions would else be seen only where the drafter is sure.
         """
         done = self.survival.labels / _OUTCOMES
         self._explore += max(_EXPLORED, _EXPLORED_FIRST * (1.0 - done))
-        text.exploring = self._explore >= 1.0
-        if text.exploring:
-            self._explore -= 1.0
-        short = min(room, text.reach.limit)
-        if text.exploring or not self._shortens or not self._saves(short, room):
-            return room
-        return short
-
-    def _saves(self, short: int, room: int) -> bool:
-        """Whether drafting `short` tokens costs noticeably less, as far as is known."""
-        drafts = self.costs.drafts
-        if room + 1 not in drafts:
+        if self._explore < 1.0:
             return False
-        if short + 1 not in drafts:
-            return True
-        saved = drafts.at(room + 1) - drafts.at(short + 1)
-        return saved > _NOTICEABLE * self.costs.of_pass(1, 0)
+        self._explore -= 1.0
+        return True
 
     def _search(
         self, offers: Sequence[Offer], blocks: int, drafted: int, certain: Certain
@@ -250,8 +258,6 @@ class Windows:
             assert text.switch is not None, "only texts whose window is free are searched for"
             text.switch.tell(1.0 + sum(chain[:window]), 1.0 + share / plain)
             self._usual = text.switch
-        if self._shortens:
-            self._reach_of(texts, offers, certain)
         dearest = least + (_TOO_DEAR - 1.0) * plain - draft / blocks
         return [
             min(
@@ -265,24 +271,22 @@ class Windows:
             for text, offer, window in zip(texts, offers, windows, strict=True)
         ]
 
-    def _reach_of(self, texts: Sequence[_Text], offers: Sequence[Offer], certain: Certain) -> None:
-        """Tells how far drafts should have gone, were all of them as long.
+    def _reach(self, offers: Sequence[Offer], blocks: int, certain: Certain) -> None:
+        """Tells how far drafts should have gone, were all of them as long."""
+        costs, free = self.costs, len(offers)
+        for offer in offers:
+            text = self._texts[offer.slot]
+            if not offer.confidence:
+                continue
 
-        Behind a draft's end every token is taken to be as likely to stand as its last one.
-        """
-        costs, blocks = self.costs, len(offers)
-        for text, offer in zip(texts, offers, strict=True):
+            def gain(tokens: int, stand: float, context: int = offer.context) -> float:
+                rows, places = free * tokens, free * tokens * context
+                verified = costs.of_pass(certain.rows + rows, certain.places + places)
+                drafted = costs.of_draft(blocks * (tokens + 1))
+                return (certain.anchors + free * stand) / (drafted + verified + costs.rest)
+
             chances = self.survival.chances(offer.confidence, text.temperature, text.offset)
-            chances += [chances[-1]] * (self._positions - len(chances))
-
-            def price(rows: int, places: int, offer: Offer = offer) -> float:
-                verified = costs.of_pass(certain.rows + blocks * rows, certain.places + places)
-                return costs.of_draft(blocks * (rows + 1)) + verified + costs.rest
-
-            chain = [blocks * chance for chance in survivals(chances)]
-            places = [blocks * offer.context]
-            (worth,), _ = best_windows([chain], places, certain.rows, certain.anchors, price)
-            text.reach.tell(worth)
+            text.reach.tell(chances, gain)
             self._reached = text.reach
 
 

@@ -9,7 +9,7 @@ import torch
 
 from draftwalk.errors import UserError
 from draftwalk.train.shards import Answer, AnswerSet, ShardWriter, answered_keys
-from support.training import DATA, answer
+from support.training import DATA, WIDTH, answer
 
 
 def written(folder: Path) -> list[Answer]:
@@ -69,3 +69,28 @@ def test_a_folder_never_mixes_data(tmp_path: Path) -> None:
         ShardWriter(tmp_path, replace(DATA, temperature=0.9))
     with pytest.raises(UserError, match="holds no answers"):
         AnswerSet(tmp_path / "empty")
+
+
+def test_folders_join_in_the_layers_that_all_have(tmp_path: Path) -> None:
+    facts = replace(DATA, taps=(0, 1, 2))
+    wide, narrow = [answer(n, taps=3) for n in range(2)], [answer(9, taps=2)]
+    ShardWriter(tmp_path / "wide", facts).write(wide)
+    other = replace(DATA, taps=(1, 0), sampled=1.0, max_tokens=9)
+    ShardWriter(tmp_path / "narrow", other).write(narrow)
+    data = AnswerSet(tmp_path / "wide", tmp_path / "narrow", verify=True)
+    assert len(data) == 3
+    assert data.facts.taps == (0, 1)
+    assert torch.equal(data[1].features, wide[1].features[:, : 2 * WIDTH])
+    assert torch.equal(data[2].features, narrow[0].features.roll(WIDTH, dims=1))
+    assert torch.equal(data[2].tokens, narrow[0].tokens)
+    last = data.features(0, (2,))
+    assert last is not None
+    assert torch.equal(last, wide[0].features[:, 2 * WIDTH :])
+    assert data.features(2, (2,)) is None
+
+
+def test_folders_of_different_targets_do_not_join(tmp_path: Path) -> None:
+    ShardWriter(tmp_path / "one", DATA).write([answer(1)])
+    ShardWriter(tmp_path / "other", replace(DATA, target="u")).write([answer(2)])
+    with pytest.raises(UserError, match="holds answers with target"):
+        AnswerSet(tmp_path / "one", tmp_path / "other")

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from draftwalk.cli.options import DEFAULT_MODEL, StoreOptions
+from draftwalk.cli.train_options import (
+    AnswerOptions,
+    BudgetOptions,
+    LearnOptions,
+    MachineOptions,
+    ShapeOptions,
+    TapOptions,
+    numbers,
+)
 
 _MODEL = Annotated[
     str,
@@ -33,250 +39,6 @@ _ANSWERS = Annotated[
     typer.Option("--answers", metavar="DIR", help="What draftwalk train answers has written."),
 ]
 _JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-
-
-class Method(StrEnum):
-    """Optimisers of matrices."""
-
-    ADAMW = "adamw"
-    MUON = "muon"
-
-
-class OffsetWeights(StrEnum):
-    """How offsets of a block are weighed."""
-
-    D_PACE = "d-pace"
-    DECAY = "decay"
-
-
-class Frozen(StrEnum):
-    """Parts that can be left as they start, to see what they are worth."""
-
-    CONVOLUTION = "convolution"
-    SELECTOR = "selector"
-
-
-def numbers(text: str, option: str) -> tuple[int, ...]:
-    """Whole numbers separated by commas."""
-    if not re.fullmatch(r"\d{1,6}(,\d{1,6})*", text):
-        raise typer.BadParameter(f"{option} {text!r} is no list of whole numbers such as 1,8,14")
-    return tuple(int(part) for part in text.split(","))
-
-
-@dataclass(frozen=True)
-class TapOptions:
-    """What the drafter listens to."""
-
-    taps: Annotated[
-        str | None,
-        typer.Option(
-            "--taps",
-            metavar="N,N,...",
-            help="Target layers to listen to, the first is 0. [default: five, evenly spread; for "
-            "fit all that the answers have, but the last layer]",
-        ),
-    ] = None
-
-    def chosen(self) -> tuple[int, ...] | None:
-        """The layers, if any were named."""
-        return None if self.taps is None else numbers(self.taps, "--taps")
-
-
-@dataclass(frozen=True)
-class AnswerOptions:
-    """How prompts are answered."""
-
-    predict: Annotated[
-        int, typer.Option("-n", "--predict", min=8, metavar="N", help="Most tokens of an answer.")
-    ] = 256
-    sampled: Annotated[
-        float,
-        typer.Option(
-            "--sampled", min=0.0, max=1.0, metavar="SHARE", help="Share answered by sampling."
-        ),
-    ] = 0.35
-    temperature: Annotated[
-        float, typer.Option("--temp", "--temperature", min=0.01, metavar="T", help="Of those.")
-    ] = 0.7
-    most_prompt: Annotated[
-        int, typer.Option("--most-prompt", min=8, metavar="N", help="Skip longer prompts.")
-    ] = 512
-    parallel: Annotated[
-        int, typer.Option("-np", "--parallel", min=1, metavar="N", help="Prompts in one pass.")
-    ] = 48
-    loops: Annotated[
-        bool,
-        typer.Option(
-            "--keep-loops", help="Keep answers that go round in circles, to measure on them."
-        ),
-    ] = False
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, metavar="N", help="Answer the first N prompts.")
-    ] = None
-
-
-@dataclass(frozen=True)
-class ShapeOptions:
-    """The shape of a new drafter."""
-
-    dflash: Annotated[
-        bool, typer.Option("--dflash", help="Plain DFlash, without convolutions and selector.")
-    ] = False
-    layers: Annotated[int, typer.Option("--layers", min=1, metavar="N", help="Layers.")] = 3
-    mlp: Annotated[
-        int | None,
-        typer.Option("--mlp", min=1, metavar="N", help="MLP width. [default: the target's]"),
-    ] = None
-    block: Annotated[
-        int, typer.Option("--block", min=2, max=64, metavar="N", help="Rows of a block.")
-    ] = 8
-    mask: Annotated[
-        int | None,
-        typer.Option(
-            "--mask", min=0, metavar="ID", help="The mask token. [default: a reserved one]"
-        ),
-    ] = None
-    window: Annotated[
-        int | None,
-        typer.Option(
-            "--attention-window", min=1, metavar="N", help="Places a row looks back. [default: all]"
-        ),
-    ] = None
-    two_way: Annotated[
-        bool, typer.Option("--two-way", help="Rows of a block see those behind them, too.")
-    ] = False
-    rank: Annotated[int, typer.Option("--rank", min=1, metavar="N", help="Of the selector.")] = 128
-    candidates: Annotated[
-        int, typer.Option("--top-k", min=1, metavar="N", help="Candidates of the selector.")
-    ] = 16
-
-
-@dataclass(frozen=True)
-class LearnOptions:
-    """How a drafter is trained."""
-
-    start: Annotated[
-        str | None,
-        typer.Option("--from", metavar="DRAFTER", help="Start from a drafter with the same shape."),
-    ] = None
-    scratch: Annotated[
-        bool,
-        typer.Option(
-            "--from-scratch", help="Start from random values, not from the target's last layers."
-        ),
-    ] = False
-    batch: Annotated[
-        int, typer.Option("--batch", min=1, metavar="N", help="Answers in an update.")
-    ] = 4
-    anchors: Annotated[
-        int, typer.Option("--anchors", min=1, metavar="N", help="Blocks in an answer, at most.")
-    ] = 48
-    lengths: Annotated[
-        str | None,
-        typer.Option(
-            "--lengths",
-            metavar="N,N,...",
-            help="Rows of blocks, drawn for each answer; late tokens are seldom reached. "
-            "[default: half of the block twice, three quarters, the block]",
-        ),
-    ] = None
-    head: Annotated[
-        int,
-        typer.Option(
-            "--head", min=0, metavar="N", help="Frequent tokens in the head; 0 is the whole head."
-        ),
-    ] = 6144
-    drawn: Annotated[
-        int,
-        typer.Option("--negatives", min=0, metavar="N", help="Further tokens drawn every update."),
-    ] = 512
-    weights: Annotated[OffsetWeights, typer.Option("--weights", help="Of a block's offsets.")] = (
-        OffsetWeights.D_PACE
-    )
-    taught: Annotated[
-        float,
-        typer.Option(
-            "--teach",
-            min=0.0,
-            max=1.0,
-            metavar="SHARE",
-            help="Share of the target's distribution in what is learned, beside its tokens.",
-        ),
-    ] = 0.5
-    method: Annotated[
-        Method, typer.Option("--optimiser", help="Of matrices; AdamW takes all else.")
-    ] = Method.ADAMW
-    rate: Annotated[
-        float | None,
-        typer.Option(
-            "--lr",
-            min=1e-8,
-            metavar="X",
-            help="Its learning rate. [default: 8e-4 for adamw, 4e-3 for muon]",
-        ),
-    ] = None
-    listed: Annotated[
-        int,
-        typer.Option(
-            "--draft-vocabulary",
-            min=0,
-            metavar="N",
-            help="Tokens the finished drafter may propose here, the target's most frequent; 0 is "
-            "all. Other engines pass the list over.",
-        ),
-    ] = 8192
-    frozen: Annotated[
-        list[Frozen] | None,
-        typer.Option("--freeze", help="Leave a part as it starts. May be repeated."),
-    ] = None
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of all that is drawn.")] = 1
-
-
-@dataclass(frozen=True)
-class BudgetOptions:
-    """How long."""
-
-    minutes: Annotated[
-        float | None, typer.Option("--minutes", min=0.01, metavar="X", help="Minutes to train.")
-    ] = None
-    updates: Annotated[
-        int | None, typer.Option("--updates", min=1, metavar="N", help="Or updates.")
-    ] = None
-    decay: Annotated[
-        float,
-        typer.Option(
-            "--decay",
-            min=0.0,
-            max=0.9,
-            metavar="SHARE",
-            help="Share of all updates so far in which the learning rate falls at the end; 0 keeps "
-            "it up, to go on later.",
-        ),
-    ] = 0.2
-    measure_every: Annotated[
-        float,
-        typer.Option(
-            "--measure-every",
-            min=0.0,
-            metavar="MINUTES",
-            help="Between measurements; 0: at the end.",
-        ),
-    ] = 30.0
-
-
-@dataclass(frozen=True)
-class MachineOptions:
-    """What it runs on."""
-
-    device: Annotated[
-        str, typer.Option("--device", metavar="DEVICE", help="Where to train: cpu, cuda, cuda:1.")
-    ] = "cpu"
-    threads: Annotated[
-        int | None,
-        typer.Option(
-            "-t", "--threads", min=1, max=1024, metavar="N", help="CPU threads. [default: cores]"
-        ),
-    ] = None
 
 
 def answers(
@@ -304,7 +66,14 @@ def answers(
 def fit(
     *,
     model: _MODEL = DEFAULT_MODEL,
-    learn_from: _ANSWERS = None,
+    learn_from: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--answers",
+            metavar="DIR",
+            help="What draftwalk train answers has written. May be repeated.",
+        ),
+    ] = None,
     held_out: Annotated[
         Path | None,
         typer.Option("--held-out", metavar="DIR", help="Answers to measure on, never learned."),
@@ -320,7 +89,7 @@ def fit(
     """Trains a drafter on answers, or goes on training the one in --out."""
     from draftwalk.cli import training
 
-    if learn_from is None or out is None:
+    if not learn_from or out is None:
         raise typer.BadParameter("fit needs --answers DIR and --out DIR")
     if (budget.minutes is None) == (budget.updates is None):
         raise typer.BadParameter("say how long: either --minutes or --updates")

@@ -13,7 +13,7 @@ from draftwalk.cli.meter import metering
 from draftwalk.cli.options import StoreOptions
 from draftwalk.cli.progress import downloading
 from draftwalk.cli.streams import say, write, write_json
-from draftwalk.cli.train import (
+from draftwalk.cli.train_options import (
     AnswerOptions,
     BudgetOptions,
     Frozen,
@@ -102,14 +102,14 @@ def make_answers(
 
 def train(
     engine: Engine,
-    answers: Path,
+    answers: Sequence[Path],
     held_out: Path | None,
     out: Path,
     how: Learning,
     budget: BudgetOptions,
 ) -> None:
     """The second stage."""
-    data = AnswerSet(answers, verify=True)
+    data = AnswerSet(*answers, verify=True)
     held = None if held_out is None else AnswerSet(held_out)
     limits = Budget(
         budget.updates,

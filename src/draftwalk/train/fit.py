@@ -176,9 +176,7 @@ class Fit:
         self.anchors = 0
         self.gradient = 0.0
         self._data = data
-        self._columns = feature_columns(data.facts, drafter.config.taps)
-        last, kept = drafter.tables.last, data.facts.taps
-        self._last = feature_columns(data.facts, (last,)) if last in kept else None
+        feature_columns(data.facts, drafter.config.taps)  # are there, or it says which are not
         self._order = DataOrder(settings.seed, usable_answers(data))
         self._trained = {
             name: value
@@ -249,14 +247,14 @@ class Fit:
         self.anchors = cast(int, standing.progress["anchors"])
 
     def _draw(self, number: int) -> _Drawn:
-        answer = self._data[number]
-        last = None if self._last is None else answer.features[:, self._last]
-        answer = Answer(
-            answer.facts, answer.tokens, answer.learned, answer.features[:, self._columns]
-        )
+        data, drafter = self._data, self.drafter
+        heard = data.features(number, drafter.config.taps)
+        assert heard is not None, "all answers have the taps"
+        answer = Answer(data.about(number), *data.text(number), heard)
         generator = _generator(self.settings.seed, self.step, number)
         places = draw_anchors(answer, self.settings.anchors, generator)
         length = self._lengths[int(torch.randint(len(self._lengths), (), generator=generator))]
+        last = data.features(number, (drafter.tables.last,))
         return _Drawn(answer, blocks_at(answer, places, length), last)
 
     def _head(self, chosen: list[_Drawn]) -> Columns:

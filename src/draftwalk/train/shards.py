@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -148,39 +148,53 @@ class ShardWriter:
 
 
 class AnswerSet:
-    """The answers of a folder.
+    """The answers of a folder, or of several, whose features are those of the layers all have.
 
     Args:
         folder: written by `ShardWriter`.
+        more: further ones, of the same target.
         verify: compare checksums, which reads everything once.
 
     Raises:
-        UserError: there are none, or a shard is damaged.
+        UserError: there are none, a shard is damaged, or folders do not belong together.
     """
 
-    def __init__(self, folder: Path, verify: bool = False) -> None:
+    def __init__(self, folder: Path, *more: Path, verify: bool = False) -> None:
         self.folder = folder
-        self.facts = read_facts(folder)
         self.digests: list[str] = []
         self._shards: list[_Shard] = []
         self._where: list[tuple[int, int]] = []
-        for path in _listed(folder):
-            listed = read_json_object(path)
-            shard = _Shard(path.with_suffix(".safetensors"), listed, self.facts)
-            if verify and _digest(shard.path) != listed["sha256"]:
-                raise UserError(f"{shard.path} is damaged: its checksum differs", "make it anew")
-            self.digests.append(str(listed["sha256"]))
-            self._where += [(len(self._shards), n) for n in range(len(shard.facts))]
-            self._shards.append(shard)
-        if not self._where:
-            raise no_answers(folder)
+        every = [read_facts(one) for one in (folder, *more)]
+        self.facts = _in_common(every, (folder, *more))
+        for one, facts in zip((folder, *more), every, strict=True):
+            before = len(self._where)
+            for path in _listed(one):
+                self._add(path, facts, verify)
+            if len(self._where) == before:
+                raise no_answers(one)
+
+    def _add(self, path: Path, facts: DataFacts, verify: bool) -> None:
+        listed = read_json_object(path)
+        shard = _Shard(path.with_suffix(".safetensors"), listed, facts)
+        if verify and _digest(shard.path) != listed["sha256"]:
+            raise UserError(f"{shard.path} is damaged: its checksum differs", "make it anew")
+        self.digests.append(str(listed["sha256"]))
+        self._where += [(len(self._shards), n) for n in range(len(shard.facts))]
+        self._shards.append(shard)
 
     def __len__(self) -> int:
         return len(self._where)
 
     def __getitem__(self, number: int) -> Answer:
         shard, n = self._where[number]
-        return self._shards[shard].read(n)
+        features = self._shards[shard].features(n, self.facts.taps)
+        assert features is not None, "all shards have what is common to all"
+        return Answer(self.about(number), *self.text(number), features)
+
+    def features(self, number: int, taps: Sequence[int]) -> Tensor | None:
+        """Features [n - 1, F * H] of some layers in an answer; `None` if it lacks one of them."""
+        shard, n = self._where[number]
+        return self._shards[shard].features(n, taps)
 
     def text(self, number: int) -> tuple[Tensor, Tensor]:
         """Tokens [n] int64 of an answer, and which of them the target chose [n] bool."""
@@ -216,6 +230,7 @@ class _Shard:
 
     def __init__(self, path: Path, listed: dict[str, object], facts: DataFacts) -> None:
         self.path = path
+        self._facts = facts
         tensors = read_safetensors(path)
         self._tokens = tensors["tokens"].data.view(np.int32)
         self._learned = tensors["learned"].data.view(np.bool_)
@@ -236,10 +251,15 @@ class _Shard:
         tokens, learned = self._tokens[part].astype(np.int64), np.array(self._learned[part])
         return torch.from_numpy(tokens), torch.from_numpy(learned)
 
-    def read(self, n: int) -> Answer:
+    def features(self, n: int, taps: Sequence[int]) -> Tensor | None:
+        kept, width = self._facts.taps, self._facts.width
+        if not set(taps) <= set(kept):
+            return None
         first, end = int(self._starts[n]), int(self._starts[n + 1])
-        features = np.array(self._features[first - n : end - n - 1])
-        return Answer(self.facts[n], *self.text(n), torch.from_numpy(features).view(torch.bfloat16))
+        rows = self._features[first - n : end - n - 1]
+        parts = [kept.index(tap) * width for tap in taps]
+        found = np.concatenate([rows[:, start : start + width] for start in parts], axis=1)
+        return torch.from_numpy(found).view(torch.bfloat16)
 
 
 def read_facts(folder: Path) -> DataFacts:
@@ -273,6 +293,22 @@ def answered_keys(folder: Path) -> set[str]:
 
 def _listed(folder: Path) -> list[Path]:
     return sorted(folder.glob("shard-*.json"))
+
+
+def _in_common(every: Sequence[DataFacts], folders: Sequence[Path]) -> DataFacts:
+    """The first folder's facts, with the taps that all have."""
+    first = every[0]
+    for facts, folder in zip(every, folders, strict=True):
+        alike = replace(
+            facts,
+            taps=first.taps,
+            sampled=first.sampled,
+            temperature=first.temperature,
+            max_tokens=first.max_tokens,
+        )
+        _check_same(first, alike, folder)
+    taps = tuple(tap for tap in first.taps if all(tap in facts.taps for facts in every))
+    return replace(first, taps=taps)
 
 
 def _check_same(there: DataFacts, asked: DataFacts, folder: Path) -> None:

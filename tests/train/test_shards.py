@@ -87,6 +87,7 @@ def test_folders_join_in_the_layers_that_all_have(tmp_path: Path) -> None:
     assert last is not None
     assert torch.equal(last, wide[0].features[:, 2 * WIDTH :])
     assert data.features(2, (2,)) is None
+    assert [data.keeping(layer) for layer in range(4)] == [3, 3, 2, 0]
 
 
 def test_folders_of_different_targets_do_not_join(tmp_path: Path) -> None:

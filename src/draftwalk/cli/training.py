@@ -304,11 +304,15 @@ def _fit(
     else:
         taps = how.taps or _listened(engine, data)
         config = new_config(_shape(engine, taps, shape), engine.checkpoint, engine.target.depth)
-    if learn.taught and engine.target.depth - 1 not in data.facts.taps:
-        say("answers without the last layer's outputs: only the target's tokens are learned")
     settings = _settings(learn, DrafterConfig.read(config, "the drafter"))
     arguments = {"shape": asdict(shape), "learn": asdict(learn), "budget": asdict(budget)}
+    lacking = len(data) - data.keeping(engine.target.depth - 1)
     with started_by_torchrun(place) as processes, metering("learning") as meter:
+        if learn.taught and lacking and processes.first:
+            say(
+                f"{lacking} of {len(data)} answers lack the last layer's outputs, so only the "
+                "target's tokens are learned from them"
+            )
 
         def report(told: Told) -> None:
             text = (

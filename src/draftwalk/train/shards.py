@@ -191,6 +191,10 @@ class AnswerSet:
         assert features is not None, "all shards have what is common to all"
         return Answer(self.about(number), *self.text(number), features)
 
+    def keeping(self, layer: int) -> int:
+        """How many answers have the outputs of a layer."""
+        return sum(layer in self._shards[shard].taps for shard, _ in self._where)
+
     def features(self, number: int, taps: Sequence[int]) -> Tensor | None:
         """Features [n - 1, F * H] of some layers in an answer; `None` if it lacks one of them."""
         shard, n = self._where[number]
@@ -230,7 +234,8 @@ class _Shard:
 
     def __init__(self, path: Path, listed: dict[str, object], facts: DataFacts) -> None:
         self.path = path
-        self._facts = facts
+        self.taps = facts.taps
+        self._width = facts.width
         tensors = read_safetensors(path)
         self._tokens = tensors["tokens"].data.view(np.int32)
         self._learned = tensors["learned"].data.view(np.bool_)
@@ -252,7 +257,7 @@ class _Shard:
         return torch.from_numpy(tokens), torch.from_numpy(learned)
 
     def features(self, n: int, taps: Sequence[int]) -> Tensor | None:
-        kept, width = self._facts.taps, self._facts.width
+        kept, width = self.taps, self._width
         if not set(taps) <= set(kept):
             return None
         first, end = int(self._starts[n]), int(self._starts[n + 1])

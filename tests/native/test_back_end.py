@@ -51,6 +51,18 @@ def drafter_of(decoder: Decoder, selector: bool, causal: bool | None = None) -> 
     return build_drafter(checkpoint, decoder.ops, decoder.tables, decoder.depth, 512)
 
 
+def hear(decoder: Decoder, drafter: BlockDrafter) -> None:
+    """The drafter's slot 0 learns what the target makes of the first 20 ids."""
+    state = decoder.new_state()
+    state.open(0)
+    drafter.state.open(0)
+    rows = Rows.lay_out([Rowset(0, IDS[:20], 0, "last")], CPU)
+    with pass_over(state, rows) as kept:
+        out = decoder.forward(rows, state, drafter.taps)
+        kept[0] = 20
+    drafter.observe(rows, out.features, {0: 20})
+
+
 def read(
     decoder: Decoder, state: AttentionState, slot: int, ids: Sequence[int], chunk: int
 ) -> Tensor:
@@ -210,14 +222,8 @@ def test_a_drafter_is_near_the_one_in_float64(selector: bool) -> None:
     ours, theirs = decoder("qwen3"), target("qwen3")
     found = []
     for one in (ours, theirs):
-        drafter, state = drafter_of(one, selector), one.new_state()
-        state.open(0)
-        drafter.state.open(0)
-        rows = Rows.lay_out([Rowset(0, IDS[:20], 0, "last")], CPU)
-        with pass_over(state, rows) as kept:
-            out = one.forward(rows, state, drafter.taps)
-            kept[0] = 20
-        drafter.observe(rows, out.features, {0: 20})
+        drafter = drafter_of(one, selector)
+        hear(one, drafter)
         request = DraftRequest(0, IDS[:21], 5, Sampling(), Noise(0))
         found.append([part.double() for part in drafter.draft([request])])
     for got, wanted in zip(*found, strict=True):
@@ -227,14 +233,8 @@ def test_a_drafter_is_near_the_one_in_float64(selector: bool) -> None:
 @pytest.mark.parametrize("selector", [False, True], ids=["dflash", "dflash2"])
 def test_a_draft_of_fewer_rows_has_the_bits_of_a_longer_one(selector: bool) -> None:
     ours = decoder("qwen3")
-    drafter, state = drafter_of(ours, selector, causal=True), ours.new_state()
-    state.open(0)
-    drafter.state.open(0)
-    rows = Rows.lay_out([Rowset(0, IDS[:20], 0, "last")], CPU)
-    with pass_over(state, rows) as kept:
-        out = ours.forward(rows, state, drafter.taps)
-        kept[0] = 20
-    drafter.observe(rows, out.features, {0: 20})
+    drafter = drafter_of(ours, selector, causal=True)
+    hear(ours, drafter)
     whole = DraftRequest(0, IDS[:21], drafter.block - 1, Sampling(), Noise(0))
     (longest,) = drafter.propose([whole])
     outputs = [part.clone() for part in drafter.draft([whole])]

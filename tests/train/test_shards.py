@@ -93,5 +93,5 @@ def test_folders_join_in_the_layers_that_all_have(tmp_path: Path) -> None:
 def test_folders_of_different_targets_do_not_join(tmp_path: Path) -> None:
     ShardWriter(tmp_path / "one", DATA).write([answer(1)])
     ShardWriter(tmp_path / "other", replace(DATA, target="u")).write([answer(2)])
-    with pytest.raises(UserError, match="holds answers with target"):
+    with pytest.raises(UserError, match="other holds answers with target u, asked for is t"):
         AnswerSet(tmp_path / "one", tmp_path / "other")

@@ -11,11 +11,11 @@ from draftwalk.errors import UserError
 from draftwalk.train.shards import DataFacts
 
 
-def feature_columns(facts: DataFacts, taps: Sequence[int]) -> Tensor:
-    """Columns of the features of some layers, in the order in which a drafter joins them.
+def check_taps(facts: DataFacts, taps: Sequence[int]) -> None:
+    """Checks that features of some layers were kept.
 
     Raises:
-        UserError: features of one of the layers were not kept.
+        UserError: those of one of the layers were not.
     """
     missing = [tap for tap in taps if tap not in facts.taps]
     if missing:
@@ -23,5 +23,14 @@ def feature_columns(facts: DataFacts, taps: Sequence[int]) -> Tensor:
             f"the answers have features of layers {list(facts.taps)}, not of {missing}",
             "make answers with those taps, or choose others",
         )
+
+
+def feature_columns(facts: DataFacts, taps: Sequence[int]) -> Tensor:
+    """Columns of the features of some layers, in the order in which a drafter joins them.
+
+    Raises:
+        UserError: features of one of the layers were not kept.
+    """
+    check_taps(facts, taps)
     starts = torch.tensor([facts.taps.index(tap) * facts.width for tap in taps])
     return (starts[:, None] + torch.arange(facts.width)).reshape(-1)

@@ -18,7 +18,7 @@ from torch import Tensor
 from draftwalk.errors import UserError
 from draftwalk.train.anchors import Blocks, blocks_at, draw_anchors
 from draftwalk.train.checkpoints import Standing
-from draftwalk.train.features import feature_columns
+from draftwalk.train.features import check_taps
 from draftwalk.train.head import Columns, restricted_head, whole_head
 from draftwalk.train.model import LearningDrafter
 from draftwalk.train.objective import Losses, Objective, losses
@@ -176,7 +176,7 @@ class Fit:
         self.anchors = 0
         self.gradient = 0.0
         self._data = data
-        feature_columns(data.facts, drafter.config.taps)  # are there, or it says which are not
+        check_taps(data.facts, drafter.config.taps)
         self._order = DataOrder(settings.seed, usable_answers(data))
         self._trained = {
             name: value

@@ -1,7 +1,7 @@
 """Which parameter is updated how: by AdamW, or matrices inside the network by Muon.
 
-Muon's updates are dear on a CPU. Started from copies of the target's layers, small updates by AdamW
-learn faster per second; from random values, with large ones, Muon does.
+Muon learns more per block from random values, but its updates are dear on a CPU; started from
+copies of the target's layers, small updates by AdamW learned faster (docs/log.md).
 """
 
 from __future__ import annotations

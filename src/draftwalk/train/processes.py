@@ -51,7 +51,8 @@ class Processes:
 
 def own_device(device: torch.device) -> torch.device:
     """The GPU of this process among those that torchrun has started, unless one was named."""
-    if device.type != "cuda" or device.index or not distributed.is_torchelastic_launched():
+    named = device.type != "cuda" or device.index is not None
+    if named or not distributed.is_torchelastic_launched():
         return device
     return torch.device("cuda", distributed.get_node_local_rank())
 

@@ -311,7 +311,7 @@ def _in_common(every: Sequence[DataFacts], folders: Sequence[Path]) -> DataFacts
             temperature=first.temperature,
             max_tokens=first.max_tokens,
         )
-        _check_same(first, alike, folder)
+        _check_same(alike, first, folder)
     taps = tuple(tap for tap in first.taps if all(tap in facts.taps for facts in every))
     return replace(first, taps=taps)
 

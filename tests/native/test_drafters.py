@@ -14,8 +14,9 @@ from draftwalk.draft.load import build_drafter
 from draftwalk.models import open_model
 from draftwalk.ops.memory import KVType
 from draftwalk.quant import PackingFormat, formats_by_name
+from draftwalk.quant.integers import I64
 from draftwalk.target.load import build_target
-from draftwalk.weights import RawTensor, pack_tensor
+from draftwalk.weights import RawTensor, pack_integers, pack_tensor
 from support.drafts import fed, proposals
 from support.gguf_drafters import floats
 from support.models import FIXTURES, MadeCheckpoint, drafter_checkpoint, target
@@ -65,14 +66,15 @@ def wide(selector: bool) -> MadeCheckpoint:
     return replace(made, tensors=tensors, config={**made.config, "dflash_config": own})
 
 
+def table_rows() -> RawTensor:
+    values = floats("table", 160, 64).unpack() * np.float32(0.2)
+    return pack_tensor("table", values, formats_by_name()["Q8_0"])  # type: ignore[arg-type]
+
+
 def tables(ops: native.NativeOperations):  # type: ignore[no-untyped-def, name-defined]
     from draftwalk.target import SharedTables, rows_of
 
-    raw = pack_tensor(
-        "table",
-        floats("table", 160, 64).unpack() * np.float32(0.2),
-        formats_by_name()["Q8_0"],  # type: ignore[arg-type]
-    )
+    raw = table_rows()
     table = ops.matrix(raw)
     return SharedTables(table, table, rows_of(raw, ops))
 
@@ -88,6 +90,29 @@ def test_quantised_matrices_stay_what_they_are(name: str, selector: bool) -> Non
     assert matrices_of <= ops.packed.keys()
     assert all(ops.packed.values()), "nothing was unpacked, the rows of the head included"
     assert all(len(draft.tokens) == 5 for draft in proposals(fed(drafter, 64)))
+
+
+@pytest.mark.parametrize("name", ["Q8_0", "Q4_0", "Q5_1", "F32"])
+@pytest.mark.parametrize("selector", [True, False])
+def test_listed_rows_of_the_target_are_no_wider_than_the_drafter(name: str, selector: bool) -> None:
+    """The target's head is Q8_0; a head of the drafter's own says what is expected."""
+    listed = [*range(3, 99, 2)]
+    made = quantised(wide(selector), name)
+    ops = native.NativeOperations(2)
+    borrowing = build_drafter(made, ops, tables(ops), 2, 100, listed)
+    rows = table_rows().unpack()[listed]
+    kind = formats_by_name()["Q8_0" if name == "F32" else name]
+    assert isinstance(kind, PackingFormat)
+    own = {
+        "lm_head.weight": pack_tensor("lm_head.weight", rows, kind),
+        "d2t": pack_integers("d2t", np.array(listed) - np.arange(len(listed)), I64()),
+    }
+    config = {**made.config, "draft_vocab_size": len(listed)}
+    with_head = replace(made, tensors={**made.tensors, **own}, config=config)
+    owning = build_drafter(with_head, ops, tables(ops), 2, 100)
+    for one, other in zip(proposals(fed(borrowing, 64)), proposals(fed(owning, 64)), strict=True):
+        assert one.tokens == other.tokens
+        assert one.confidence == other.confidence
 
 
 def test_k_quants_stay_what_they_are() -> None:

@@ -10,11 +10,12 @@ import numpy as np
 import torch
 
 from draftwalk.draft.config import DrafterConfig
+from draftwalk.draft.names import FEATURES
 from draftwalk.draft.vocabulary import MAP, DraftVocabulary, Ids, listed_ids, mapped_ids
 from draftwalk.errors import CheckpointError
 from draftwalk.fetch.hub.choice import MASK_ROW, MASK_ROW_UNREAD
 from draftwalk.ops import Matrix, Operations
-from draftwalk.target import SharedTables, rows_of
+from draftwalk.target import SharedTables
 from draftwalk.weights import Checkpoint
 from draftwalk.weights.source import TensorSource
 from draftwalk.weights.tensor import RawTensor, permute_rows
@@ -120,10 +121,13 @@ class TableSource:
         return embedding if head is own else self.ops.matrix(head)
 
     def _rows(self, head: RawTensor | None, ids: Ids) -> Matrix:
-        """Some rows of the head, packed by themselves."""
-        pick = self.target.head_rows if head is None else rows_of(head, self.ops)
-        assert pick is not None, "this target can give rows of its head"
-        return pick(ids)
+        """Some rows of the head, packed by themselves; the target's no wider than the drafter."""
+        if head is not None:
+            return self.ops.matrix(permute_rows(head, ids))
+        assert self.target.head_rows is not None, "this target can give rows of its head"
+        joined = len(self.config.taps) * self.config.target_width
+        own = self.tensors.take(FEATURES, (self.config.sizes.width, joined))
+        return self.target.head_rows(ids, own.format)
 
     def _words(self, ids: Ids) -> DraftVocabulary:
         known = torch.from_numpy(ids.astype(np.int64)).to(self.ops.device)

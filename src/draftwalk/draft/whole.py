@@ -16,6 +16,7 @@ from draftwalk.draft.pairing import EMBEDDING
 from draftwalk.ops.memory import KVType
 from draftwalk.ops.shapes import META, ShapeOperations
 from draftwalk.ops.torch import DenseMatrix
+from draftwalk.quant import Format
 from draftwalk.target import SharedTables
 from draftwalk.weights import Checkpoint
 
@@ -51,7 +52,7 @@ def build_alone(
     shape = (config.sizes.vocabulary, config.sizes.width)
     table = DenseMatrix(torch.empty(shape, dtype=ops.dtype, device=META))
 
-    def rows(numbers: NDArray[np.int64]) -> DenseMatrix:
+    def rows(numbers: NDArray[np.int64], _: Format) -> DenseMatrix:
         """Rows of the target's head, whose type nobody knows."""
         return DenseMatrix(table.weight[: len(numbers)])
 

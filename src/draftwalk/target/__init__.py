@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from draftwalk.ops import Matrix, Operations
+from draftwalk.quant import Format
 from draftwalk.rows import Rows
 from draftwalk.state import State
-from draftwalk.weights.tensor import RawTensor, permute_rows
+from draftwalk.weights.tensor import RawTensor, narrowed, permute_rows
 
-RowPacker = Callable[[NDArray[np.int64]], Matrix]  # rows by number, as a matrix of their own
+# Rows by number, as a matrix of their own, in a format if that is narrower than the stored one.
+RowPacker = Callable[[NDArray[np.int64], Format], Matrix]
 StateT = TypeVar("StateT", bound=State)
 
 
@@ -65,8 +67,8 @@ class SharedTables:
 
 
 def rows_of(raw: RawTensor, ops: Operations) -> RowPacker:
-    """Packs rows of a stored matrix, without unpacking any."""
-    return lambda numbers: ops.matrix(permute_rows(raw, numbers))
+    """Packs rows of a stored matrix."""
+    return lambda numbers, format_: ops.matrix(narrowed(permute_rows(raw, numbers), format_))
 
 
 class Target(Protocol, Generic[StateT]):

@@ -77,9 +77,11 @@ def read_selector(
     taught = hit.any(1)
     places = columns.at(candidates)
     unary = (columns.weight[places] @ hidden[:, :, None])[..., 0] * columns.multiplier
-    after = embedding[columns.ids] @ parts.after.T
+    # Far fewer tokens than columns.
+    tokens, numbers = candidates.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+    after = embedding[tokens] @ parts.after.T
     gated = (embedding[before] @ parts.before.T) * (hidden @ parts.gate.T)
-    scores = unary + (after[places] @ gated[:, :, None])[..., 0]
+    scores = unary + (after[numbers] @ gated[:, :, None])[..., 0]
     chances = scores.log_softmax(-1)
     loss = -chances.gather(1, hit.int().argmax(1, keepdim=True))[:, 0]
     with torch.no_grad():

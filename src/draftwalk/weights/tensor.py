@@ -98,6 +98,15 @@ def pack_tensor(name: str, values: NDArray[np.float32], format_: PackingFormat) 
     return RawTensor(name, values.shape, format_, format_.pack(flat).reshape(-1))
 
 
+def narrowed(raw: RawTensor, other: Format) -> RawTensor:
+    """The tensor in another format if that can be written and takes fewer bytes; else as it is."""
+    if not isinstance(other, PackingFormat) or raw.shape[-1] % other.BLOCK:
+        return raw
+    if other.BYTES * raw.format.BLOCK >= raw.format.BYTES * other.BLOCK:
+        return raw
+    return pack_tensor(raw.name, raw.unpack(), other)
+
+
 def pack_integers(name: str, values: NDArray[np.int64], format_: IntegerFormat) -> RawTensor:
     """Whole numbers in an integer format; they must fit."""
     data = format_.pack_integers(np.ascontiguousarray(values, dtype=np.int64).reshape(-1, 1))

@@ -270,10 +270,13 @@ class Loop(Generic[StateT]):
 
         The texts know nothing of it, and their first tokens do not wait for it.
         """
-        if self.windows.wants_measures and any(self._room(s) > 0 for s in self._sequences):
-            first, second, *_ = (n for n in range(len(self._slots) + 2) if n not in self._slots)
+        if not self.windows.wants_measures:
+            return
+        ready = next((s for s in self._sequences if self._room(s) > 0), None)
+        if ready is not None:
+            free = next(n for n in range(len(self._slots) + 1) if n not in self._slots)
             block, taps = self.drafter.block, self.drafter.taps
-            found = measure_passes(self.target, self.state, taps, (first, second), block)
+            found = measure_passes(self.target, self.state, taps, ready.slot, free, block)
             self.windows.measured(found)
 
     def _draft(self) -> dict[int, Draft]:

@@ -9,14 +9,15 @@ from draftwalk.state import pass_over
 from draftwalk.target import StateT, Target
 from draftwalk.window import Measured
 
-_SECONDS = 1.5  # for all of it, but for what was begun
-_TIMES = 3  # of which the shortest counts: noise only adds
-_CONTEXT, _LEAST_CONTEXT = 256, 64  # rows read to see what context costs, as many as time allows
-_MOST = 0.5  # of a pass's time that so much context is believed to cost
+_SECONDS = 1.5  # for all sizes, but for what was begun
+_PASSES = 24  # of one row, that all sizes may take: a short text must not wait for its windows
+_TIMES = 2  # of which the shorter counts: noise only adds
+_LEAST_CONTEXT = 64  # places that show what context costs
+_MOST = 0.5  # of a pass's time that its context is believed to cost by the row
 
 
 def measure_passes(
-    target: Target[StateT], state: StateT, taps: tuple[int, ...], slots: tuple[int, int], most: int
+    target: Target[StateT], state: StateT, taps: tuple[int, ...], slot: int, free: int, most: int
 ) -> Measured:
     """Times passes of 1 to `most` rows; fewer sizes on a slow machine, coarse ones first.
 
@@ -24,49 +25,56 @@ def measure_passes(
         target: whose passes they are.
         state: its memory, which is left as it was.
         taps: layers that are tapped.
-        slots: two that are free.
+        slot: of a text, behind which the rows stand.
+        free: one that is free.
         most: rows of the largest pass.
     """
     now = target.ops.now
-    end = now() + _SECONDS
-    empty, read = slots
+    context = state.length(slot)
 
-    def seconds(slot: int, rows: int, kept: int = 0) -> float:
-        rowset = Rowset(slot, [0] * rows, state.length(slot), "none" if kept else "all")
-        table = Rows.lay_out([rowset], target.ops.device)
+    def once(slot: int, rows: int) -> float:
+        table = Rows.lay_out([Rowset(slot, [0] * rows, state.length(slot))], target.ops.device)
         start = now()
-        with pass_over(state, table) as keeping:
+        with pass_over(state, table):  # nothing of it is kept
             target.forward(table, state, taps)
-            keeping[slot] = kept
             return now() - start
 
-    for slot in slots:
-        state.open(slot)
+    def seconds(slot: int, rows: int) -> float:
+        once(slot, rows)  # a back end may prepare itself for the size
+        return min(once(slot, rows) for _ in range(_TIMES))
+
+    passes = {1: seconds(slot, 1)}
+    end = now() - _TIMES * passes[1] + min(_SECONDS, _PASSES * passes[1])
+    for rows in _coarse_to_fine(min(most, target.context - context)):
+        if now() >= end:
+            break
+        passes[rows] = seconds(slot, rows)
+    if context < _LEAST_CONTEXT or len(passes) == 1:
+        return Measured(passes)
+    state.open(free)
     try:
-        passes: dict[int, float] = {}
-        for rows in _coarse_to_fine(most):
-            if passes and now() >= end:
-                break
-            seconds(empty, rows)  # a back end may prepare itself for the size
-            passes[rows] = min(seconds(empty, rows) for _ in range(_TIMES))
-        largest = max(passes)
-        affordable = int((end - now()) / passes[largest] * largest)  # rows
-        context = min(_CONTEXT, target.context - most, affordable)
-        if context < _LEAST_CONTEXT:
-            return Measured(passes)
-        seconds(read, context, kept=context)
-        pairs = [(seconds(empty, largest), seconds(read, largest)) for _ in range(_TIMES + 2)]
-        without, behind = (min(times) for times in zip(*pairs, strict=True))
-        more = min(max(0.0, behind - without), _MOST * without)
-        return Measured(passes, more / (largest * context))
+        empty = {rows: seconds(free, rows) for rows in (1, max(passes))}
     finally:
-        for slot in slots:
-            state.close(slot)
+        state.close(free)
+    place = _place(passes, empty, context)
+    return Measured({rows: taken - place * rows * context for rows, taken in passes.items()}, place)
+
+
+def _place(passes: dict[int, float], empty: dict[int, float], context: int) -> float:
+    """Seconds more for each place that a further row sees.
+
+    To read the context is dear for the first row, and little is added by the others.
+    """
+    largest = max(passes)
+    more = passes[largest] - empty[largest] - (passes[1] - empty[1])
+    believed = _MOST * passes[largest] / largest
+    return min(max(0.0, more / (largest - 1)), believed) / context
 
 
 def _coarse_to_fine(most: int) -> Iterator[int]:
-    """1 and `most`, then the middles of what lies between, and so on."""
-    yield from dict.fromkeys((1, most))
+    """`most`, then the middles of what lies between 1 and it, and so on."""
+    if most > 1:
+        yield most
     gaps = [(1, most)]
     for low, high in gaps:
         if high - low > 1:

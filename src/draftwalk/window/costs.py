@@ -73,7 +73,7 @@ class Costs:
     _slowness: float = 1.0
     _outliers: int = 0
     _passes_seen: set[int] = field(default_factory=set)
-    _drafts_seen: set[int] = field(default_factory=set)
+    _drafts_seen: set[int] = field(default_factory=lambda: {0})
 
     @staticmethod
     def of(measured: Measured) -> Costs:
@@ -83,6 +83,7 @@ class Costs:
         for rows, seconds in sorted(measured.passes.items(), reverse=True):
             least = min(least, seconds)
             costs.passes.set(rows, least)
+        costs._passes_seen.update(measured.passes)
         return costs
 
     def of_pass(self, rows: int, places: int) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 
 _RATE = 0.02  # of a new measurement in what is known well
+_CARE = 3  # costs seen in passing that one measured with care is worth
 _FAR = 2.0  # how far later measurements may take a cost from one that was measured with care
 
 
@@ -14,8 +15,8 @@ class Curve:
     def __init__(self) -> None:
         self._sizes: list[int] = []
         self._costs: dict[int, float] = {}
-        self._first: dict[int, float] = {}
-        self._seen: dict[int, int] = {}  # how often, where it was never measured with care
+        self._careful: dict[int, float] = {}
+        self._seen: dict[int, int] = {}
 
     def __bool__(self) -> bool:
         return bool(self._costs)
@@ -25,24 +26,21 @@ class Curve:
 
     def set(self, size: int, cost: float) -> None:
         """A cost that was measured with care."""
-        if size not in self._costs:
-            insort(self._sizes, size)
-        self._costs[size] = self._first[size] = cost
+        self._know(size, cost, _CARE)
+        self._careful[size] = cost
 
     def move(self, size: int, cost: float) -> None:
         """A cost that was seen in passing."""
         if size not in self._costs:  # half believed: what is near is known
-            self.set(size, 0.5 * (cost + self.at(size)) if self._sizes else cost)
-            self._seen[size] = 1
+            self._know(size, 0.5 * (cost + self.at(size)) if self._sizes else cost, 1)
             return
-        if size in self._seen:
-            self._seen[size] += 1
-            rate = max(_RATE, 1.0 / self._seen[size])
-            self._costs[size] += rate * (cost - self._costs[size])
-            return
-        first = self._first[size]
-        moved = self._costs[size] + _RATE * (cost - self._costs[size])
-        self._costs[size] = min(max(moved, first / _FAR), first * _FAR)
+        self._seen[size] += 1
+        rate = max(_RATE, 1.0 / self._seen[size])
+        moved = self._costs[size] + rate * (cost - self._costs[size])
+        first = self._careful.get(size)
+        if first is not None:
+            moved = min(max(moved, first / _FAR), first * _FAR)
+        self._costs[size] = moved
 
     def at(self, size: int) -> float:
         """The cost of a size; beyond what is known, as the upper half of it goes on."""
@@ -61,6 +59,11 @@ class Curve:
         if not middle:  # only one size, and the same of it
             return self._costs[last] * (0.5 + 0.5 * size / last)
         return max(self._costs[last], self._between(middle, last, size))
+
+    def _know(self, size: int, cost: float, seen: int) -> None:
+        if size not in self._costs:
+            insort(self._sizes, size)
+        self._costs[size], self._seen[size] = cost, seen
 
     def _between(self, low: int, high: int, size: int) -> float:
         slope = (self._costs[high] - self._costs[low]) / (high - low)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from draftwalk.window.choice import survivals
 from draftwalk.window.costs import Costs
 
-_RATE = 0.2  # how much of the way one step goes
+_EVERY = 2  # steps, one of which says something: to look at all lengths takes time
+_RATE = 0.33  # how much of the way that goes
 _NOTICEABLE = 0.02  # of a plain step
 
 
@@ -25,6 +26,7 @@ class Reach:
     def __init__(self, most: int) -> None:
         self._most = most
         self._worth = float(most)
+        self._steps = 0
 
     def following(self) -> Reach:
         """One for a new text, which begins as this one goes on."""
@@ -36,6 +38,11 @@ class Reach:
     def limit(self) -> int:
         """Tokens to draft."""
         return max(1, min(self._most, round(self._worth)))
+
+    def listens(self) -> bool:
+        """Whether this step should say something."""
+        self._steps += 1
+        return self._steps % _EVERY == 1 % _EVERY
 
     def tell(self, chances: Sequence[float], gain: Callable[[int, float], float]) -> None:
         """How likely the tokens of a step's draft were to stand, and what that says of its length.

@@ -18,6 +18,7 @@ from draftwalk.window.switch import Switch
 # so many outcomes; as much of them as costs no more than so many plain steps.
 _EXPLORED_FIRST, _EXPLORED, _OUTCOMES = 0.015, 0.003, 5000
 _TOO_DEAR = 3.0
+_PLAIN, _SELDOM = 12, 128  # drafting steps between two plain ones, at first and later
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,7 @@ class Windows:
         # How the latest text goes on.
         self._usual, self._reached = Switch(), Reach(self._positions)
         self._explore = 0.0
+        self._plain = self._until_plain = _PLAIN
         self._measured = False
 
     def begin(self, slot: int, window: Window, sampling: Sampling) -> None:
@@ -136,6 +138,10 @@ class Windows:
         asked = {slot: self.limit(slot, room) for slot, room in rooms.items()}
         drafting = [limit for limit in asked.values() if limit]
         free = [slot for slot in asked if asked[slot] and self._texts[slot].switch is not None]
+        if len(free) == len(drafting) and self._compares(free):
+            for slot in free:
+                asked[slot] = self._texts[slot].asked = 0
+            return asked
         if not self._shortens or not free:
             return asked
         longest, whole = max(drafting), max(rooms[slot] for slot in free)
@@ -183,9 +189,11 @@ class Windows:
             places = certain.places + sum(sizes[n] * offers[n].context for n in fixed)
             beside = Certain(rows, certain.anchors, places)
             drafted = self._drafted_rows([self._texts[offer.slot].asked for offer in offers])
-            found = self._search([offers[n] for n in free], len(offers), drafted, beside)
+            asking = [offers[n] for n in free]
+            chances = [self._chances(offer) for offer in asking]
+            found = self._search(asking, chances, len(offers), drafted, beside)
             if self._shortens and certain.rows == certain.anchors:  # else prompts are read, too
-                self._reach([offers[n] for n in free], len(offers), beside)
+                self._reach(asking, chances, len(offers), beside)
             for n, size in zip(free, found, strict=True):
                 sizes[n] = size if size >= offers[n].least else 0
         for size, offer in zip(sizes, offers, strict=True):
@@ -223,6 +231,18 @@ class Windows:
         longest = self._positions if not self._shortens else max(asked, default=0)
         return len(asked) * (longest + 1)
 
+    def _compares(self, slots: Sequence[int]) -> bool:
+        """Whether a step is plain although drafts are made: what they are compared with moves, too.
+
+        Else only the sizes of drafting steps would be seen, and the machine's speed would hide
+        what is wrong with the ratio.
+        """
+        self._until_plain -= any(not self._texts[slot].idle for slot in slots)
+        if self._until_plain > 0:
+            return False
+        self._plain = self._until_plain = min(2 * self._plain, _SELDOM)
+        return True
+
     def _explores(self) -> bool:
         """Whether it is a text's turn to have as much verified as is not too dear.
 
@@ -235,14 +255,20 @@ class Windows:
         self._explore -= 1.0
         return True
 
+    def _chances(self, offer: Offer) -> list[float]:
+        text = self._texts[offer.slot]
+        return self.survival.chances(offer.confidence, text.temperature, text.offset)
+
     def _search(
-        self, offers: Sequence[Offer], blocks: int, drafted: int, certain: Certain
+        self,
+        offers: Sequence[Offer],
+        chances: Sequence[Sequence[float]],
+        blocks: int,
+        drafted: int,
+        certain: Certain,
     ) -> list[int]:
         texts = [self._texts[offer.slot] for offer in offers]
-        chains = [
-            survivals(self.survival.chances(offer.confidence, text.temperature, text.offset))
-            for offer, text in zip(offers, texts, strict=True)
-        ]
+        chains = [survivals(one) for one in chances]
         costs, draft = self.costs, self.costs.of_draft(drafted)
         of_pass, besides = costs.of_pass, draft + costs.rest
 
@@ -271,12 +297,18 @@ class Windows:
             for text, offer, window in zip(texts, offers, windows, strict=True)
         ]
 
-    def _reach(self, offers: Sequence[Offer], blocks: int, certain: Certain) -> None:
-        """Tells how far drafts should have gone, were all of them as long."""
+    def _reach(
+        self,
+        offers: Sequence[Offer],
+        chances: Sequence[Sequence[float]],
+        blocks: int,
+        certain: Certain,
+    ) -> None:
+        """Tells now and then how far drafts should have gone, were all of them as long."""
         costs, free = self.costs, len(offers)
-        for offer in offers:
-            text = self._texts[offer.slot]
-            if not offer.confidence:
+        for offer, likely in zip(offers, chances, strict=True):
+            reach = self._texts[offer.slot].reach
+            if not likely or not reach.listens():
                 continue
 
             def gain(tokens: int, stand: float, context: int = offer.context) -> float:
@@ -285,9 +317,8 @@ class Windows:
                 drafted = costs.of_draft(blocks * (tokens + 1))
                 return (certain.anchors + free * stand) / (drafted + verified + costs.rest)
 
-            chances = self.survival.chances(offer.confidence, text.temperature, text.offset)
-            text.reach.tell(chances, gain)
-            self._reached = text.reach
+            reach.tell(likely, gain)
+            self._reached = reach
 
 
 def _affordable(offer: Offer, price: Price, dearest: float) -> int:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from draftwalk.settings import Limits, Sampling
 from draftwalk.train.anchors import anchor_places, blocks_at
 from draftwalk.train.answers import AnswerSettings, Progress, answer
 from draftwalk.train.conversations import Conversation, read_conversations
+from draftwalk.train.lock import alone_in
 from draftwalk.train.mask import reserved_token
 from draftwalk.train.model import TargetTables
 from draftwalk.train.recorder import Recorder
@@ -94,6 +96,21 @@ def test_a_run_goes_on_where_it_stopped(engine: Engine, tmp_path: Path) -> None:
     assert sorted(one.facts.key for one in AnswerSet(tmp_path)) == ["0", "1", "2", "3"]
 
 
+def test_prompts_are_known_again_by_their_texts(engine: Engine, tmp_path: Path) -> None:
+    """Neither by their identifiers, which files share, nor by their places in files."""
+    answer(engine, [talks("Say this.")], tmp_path, SETTINGS, go_on)
+    same = Conversation("another", "elsewhere", ("Say this.",))
+    done = answer(engine, [same, talks("Say that."), talks("Say it.")], tmp_path, SETTINGS, go_on)
+    assert done.total == done.answers == 2
+    assert [one.facts.key for one in AnswerSet(tmp_path)] == ["k", "k", "k"]
+
+
+def test_nobody_answers_into_a_folder_of_another(engine: Engine, tmp_path: Path) -> None:
+    with alone_in(tmp_path), pytest.raises(UserError, match="another process"):
+        answer(engine, [talks("Say this.")], tmp_path, SETTINGS, go_on)
+    assert answer(engine, [talks("Say this.")], tmp_path, SETTINGS, go_on).answers == 1
+
+
 def test_a_run_that_is_stopped_keeps_what_there_is(engine: Engine, tmp_path: Path) -> None:
     asked = [talks(f"Say {n}.", key=str(n)) for n in range(9)]
     steps = iter([True] * 25 + [False])
@@ -123,6 +140,32 @@ def test_turns_follow_each_other(tmp_path: Path) -> None:
         assert (f"Then {one.facts.key}" in text) == (spans[one.facts.key] == 2)
     assert {1, 2} >= set(spans.values())
     assert 2 in spans.values()
+
+
+@pytest.mark.parametrize("stopped", [False, True], ids=["too long", "stopped"])
+def test_earlier_turns_stay_where_there_is_no_later_one(tmp_path: Path, stopped: bool) -> None:
+    """The next message is too long, or all is stopped before it is answered."""
+    path = write_target(tmp_path / "target.gguf", stops_for="e", thought=0.3)
+    engine = load(path, placement=Placement(context=512, back_end="torch"), plain=True)
+    settings = replace(SETTINGS, sampled=0.0, max_tokens=150, parallel=1)
+    for number in range(40):  # up to one whose answer ends by itself
+        folder, text = tmp_path / "alone" / f"{number}", f"First {number}"
+        alone = answer(engine, [talks(text)], folder, settings, go_on)
+        if alone.answers and AnswerSet(folder)[0].facts.finish == "stop":
+            break
+    asked = talks(text, "Then" if stopped else "a" * 200)
+    steps = count(1)
+
+    def until_the_first_has_ended(_: Progress) -> bool:
+        return not stopped or next(steps) < alone.tokens
+
+    done = answer(engine, [asked], tmp_path / "both", settings, until_the_first_has_ended)
+    assert (done.answers, done.skipped) == (1, 0)
+    (one,), (other,) = AnswerSet(tmp_path / "both"), AnswerSet(folder)
+    assert one.facts.finish == "stop"
+    assert one.tokens.tolist() == other.tokens.tolist()
+    assert torch.equal(one.learned, other.learned)
+    assert torch.equal(one.features, other.features)
 
 
 def test_loops_are_cut_or_kept(tmp_path: Path) -> None:
@@ -171,7 +214,33 @@ def test_conversations_are_read_once_each_in_an_order_of_their_own(tmp_path: Pat
     assert 10 < sum(c.sampled(0.5) for c in read) < 40
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"turns": []}', '{"turns": [1]}', '{"text": "a"}'])
+def test_what_is_drawn_for_a_prompt_has_its_share() -> None:
+    made = [talks(f"text {n}") for n in range(2000)]
+    assert 60 < sum(c.one_of(20) for c in made) < 150
+    assert 10 < sum(c.one_of(20) and c.sampled(0.35) for c in made) < 65
+
+
+@pytest.mark.parametrize("text", ["", "\n \n"])
+def test_files_without_prompts_are_named(text: str, tmp_path: Path) -> None:
+    (tmp_path / "p.jsonl").write_text(text)
+    with pytest.raises(PromptError, match=r"p\.jsonl has no prompts"):
+        read_conversations([tmp_path / "p.jsonl"])
+
+
+def test_the_time_may_be_too_short_for_prompts(engine: Engine, tmp_path: Path) -> None:
+    with pytest.raises(PromptError, match=r"the time was too short"):
+        write_self_prompts(engine, 8, tmp_path / "p.jsonl", 4, lambda _: False)
+    assert not (tmp_path / "p.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("{", "[]", '{"turns": []}', '{"turns": [1]}', '{"text": "a"}', "[" * 100_000),
+        *('{"prompt": "half \\ud800"}', '{"turns": ["fine", "\\udc00"]}'),
+    ],
+    ids=lambda line: line[:20],
+)
 def test_lines_that_are_no_prompts_are_named(line: str, tmp_path: Path) -> None:
     file = tmp_path / "p.jsonl"
     file.write_text('{"prompt": "fine"}\n' + line)

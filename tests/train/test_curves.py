@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from draftwalk.errors import UserError
-from draftwalk.train.curves import Learned, Measured, measured_line, read_curves
+from draftwalk.train.curves import Learned, Measured, begun_line, measured_line, read_curves
 from draftwalk.train.measurement import Acceptance, Errors, Measurement, Offset, Worth
 from draftwalk.train.pictures import draw_learning, draw_worth
 
@@ -60,6 +60,13 @@ def test_after_a_resume_the_later_lines_hold(tmp_path: Path) -> None:
     assert [one.acceptance_length for one in curves.measured] == [2.0]
 
 
+def test_what_a_run_lost_before_it_went_on_is_void(tmp_path: Path) -> None:
+    lost = (progress(20), measured(20), progress(30))
+    log = written(tmp_path / "log", progress(10), *lost, json.dumps(begun_line(12)))
+    assert [one.step for one in read_curves(log).learned] == [10]
+    assert read_curves(log).measured == ()
+
+
 def test_a_last_line_may_be_cut_short(tmp_path: Path) -> None:
     log = written(tmp_path / "log", progress(10), progress(20))
     log.write_text(log.read_text()[:-9])
@@ -74,6 +81,7 @@ def test_a_last_line_may_be_cut_short(tmp_path: Path) -> None:
         ('{"step": 1}', "line 2 has no number anchors"),
         (progress(1).replace("2.0", '"2"'), "line 2 has no number loss"),
         (progress(1).replace("1.5", "true"), "line 2 has no number acceptance_length"),
+        (progress(1).replace("2.0", "NaN"), "line 2 has no number loss"),
         (measured(1).replace('{"gsm8k": 2.0}', "[2.0]"), "line 2 has no suites"),
         (measured(1).replace('{"gsm8k": 2.0}', '{"gsm8k": null}'), "line 2 has no number gsm8k"),
     ],

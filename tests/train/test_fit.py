@@ -142,7 +142,7 @@ def test_some_of_the_recorded_taps_are_enough(data: AnswerSet) -> None:
     ("lengths", "shape", "what"),
     [
         ((3, 4), SHAPE, "the longest must be the block of 6"),
-        ((1, 6), SHAPE, "the longest must be the block of 6"),
+        ((1, 6), SHAPE, "the shortest has two"),
         ((3, 6), replace(SHAPE, causal=False), "for causal drafters"),
     ],
 )
@@ -178,6 +178,19 @@ def test_frozen_parts_stay_as_they_are(data: AnswerSet) -> None:
     for name, value in parameters(fit).items():
         frozen = "_conv." in name or "candidate_selector." in name
         assert torch.equal(value, before[name]) == frozen, name
+
+
+def test_a_head_has_room_for_all_candidates(data: AnswerSet) -> None:
+    with pytest.raises(UserError, match="a head of 3 tokens has no 4 candidates"):
+        new_fit(data, replace(SETTINGS, frequent=2, drawn=1))
+    assert new_fit(data, replace(SETTINGS, frequent=4, drawn=0)).update().blocks > 0
+
+
+def test_nothing_but_loops_is_refused(tmp_path: Path) -> None:
+    looping = replace(answer(1), facts=replace(FACTS, loop=25))
+    ShardWriter(tmp_path, replace(DATA, whole=True)).write([looping])
+    with pytest.raises(UserError, match="loop"):
+        new_fit(AnswerSet(tmp_path))
 
 
 def test_loops_are_not_learned(tmp_path: Path) -> None:

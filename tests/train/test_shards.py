@@ -8,8 +8,18 @@ import pytest
 import torch
 
 from draftwalk.errors import UserError
-from draftwalk.train.shards import Answer, AnswerSet, ShardWriter, answered_keys
-from support.training import DATA, WIDTH, answer
+from draftwalk.train.shards import Answer, AnswerSet, ShardWriter, answered_seeds
+from support import training
+from support.training import DATA, WIDTH
+
+
+def answer(seed: int, length: int = 40, taps: int = 2) -> Answer:
+    made = training.answer(seed, length, taps=taps)
+    return replace(made, facts=replace(made.facts, seed=seed))
+
+
+def keys(folder: Path) -> list[str]:
+    return [one.facts.key for one in AnswerSet(folder, verify=True)]
 
 
 def written(folder: Path) -> list[Answer]:
@@ -31,14 +41,65 @@ def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
         for name in ("tokens", "learned", "features"):
             assert torch.equal(getattr(one, name), getattr(other, name))
     assert [data.size(n) for n in range(3)] == [20, 33, 12]
-    assert answered_keys(tmp_path) == {"made/1", "made/2", "made/3"}
+    assert answered_seeds(tmp_path) == {1, 2, 3}
 
 
 def test_a_shard_without_its_list_does_not_exist(tmp_path: Path) -> None:
     written(tmp_path)
     (tmp_path / "shard-00001.json").unlink()
     assert len(AnswerSet(tmp_path)) == 2
-    assert answered_keys(tmp_path) == {"made/1", "made/2"}
+    assert answered_seeds(tmp_path) == {1, 2}
+
+
+@pytest.mark.parametrize("removed", [".json", ".*"])
+def test_what_is_written_after_a_shard_was_removed_replaces_nothing(
+    tmp_path: Path, removed: str
+) -> None:
+    for seed in (0, 1, 2):
+        ShardWriter(tmp_path, DATA).write([answer(seed)])
+    for path in tmp_path.glob("shard-00000" + removed):
+        path.unlink()
+    ShardWriter(tmp_path, DATA).write([answer(9)])
+    assert keys(tmp_path) == ["1", "2", "9"]
+
+
+def test_two_who_write_to_a_folder_lose_nothing(tmp_path: Path) -> None:
+    one, other = ShardWriter(tmp_path, DATA), ShardWriter(tmp_path, DATA)
+    one.write([answer(1), answer(2)])
+    other.write([answer(3)])
+    one.write([answer(4)])
+    assert keys(tmp_path) == ["1", "2", "3", "4"]
+
+
+def test_no_name_is_taken_that_another_took_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have looked at the folder before either of them has written."""
+    ShardWriter(tmp_path, DATA).write([answer(1)])
+    monkeypatch.setattr(Path, "iterdir", lambda _: iter(()))
+    ShardWriter(tmp_path, DATA).write([answer(2)])
+    assert keys(tmp_path) == ["1", "2"]
+
+
+@pytest.mark.parametrize("text", ["{}", '{"answers": 1, "taps": 1, "sha256": "x"}'])
+def test_lists_that_say_nothing_are_named(tmp_path: Path, text: str) -> None:
+    written(tmp_path)
+    (tmp_path / "shard-00001.json").write_text(text)
+    for read in (AnswerSet, answered_seeds):
+        with pytest.raises(UserError, match=r"shard-00001\.json is damaged"):
+            read(tmp_path)
+    (tmp_path / "answers.json").write_text(text)
+    with pytest.raises(UserError, match=r"answers\.json is damaged"):
+        AnswerSet(tmp_path)
+    with pytest.raises(UserError, match=r"answers\.json is damaged"):
+        ShardWriter(tmp_path, DATA)
+
+
+def test_names_that_are_no_text_are_kept(tmp_path: Path) -> None:
+    made = answer(1)
+    facts = replace(made.facts, key="\udcff", source="\ud800")
+    ShardWriter(tmp_path, DATA).write([replace(made, facts=facts)])
+    assert AnswerSet(tmp_path)[0].facts == facts
 
 
 def test_a_damaged_shard_is_found(tmp_path: Path) -> None:

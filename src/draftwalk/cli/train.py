@@ -33,10 +33,15 @@ _PROMPTS = Annotated[
         "the target writes itself]",
     ),
 ]
-_OUT = Annotated[Path | None, typer.Option("-o", "--out", metavar="DIR", help="Where it is kept.")]
+_OUT = Annotated[
+    Path | None,
+    typer.Option("-o", "--out", metavar="DIR", help="Folder where it is kept. [required]"),
+]
 _ANSWERS = Annotated[
     Path | None,
-    typer.Option("--answers", metavar="DIR", help="What draftwalk train answers has written."),
+    typer.Option(
+        "--answers", metavar="DIR", help="What draftwalk train answers has written. [required]"
+    ),
 ]
 _JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
@@ -46,21 +51,39 @@ def answers(
     model: _MODEL = DEFAULT_MODEL,
     prompts: _PROMPTS = None,
     self_prompts: Annotated[
-        int, typer.Option("--self-prompts", min=1, metavar="N", help="How many it writes itself.")
+        int,
+        typer.Option(
+            "--self-prompts",
+            min=1,
+            metavar="N",
+            help="Without --prompts: how many it writes itself, into prompts.jsonl in --out, which "
+            "is used again where it is there.",
+        ),
     ] = 2000,
     out: _OUT = None,
-    taps: TapOptions,
+    taps: Annotated[
+        str | None,
+        typer.Option(
+            "--taps",
+            metavar="N,N,...",
+            help="Target layers whose outputs are kept, the first is 0; the last is in any case. "
+            "[default: those that --out has, or five, evenly spread]",
+        ),
+    ] = None,
     how: AnswerOptions,
     machine: MachineOptions,
     store: StoreOptions,
 ) -> None:
     """Lets the target answer prompts, and keeps what a drafter listens to."""
-    from draftwalk.cli import training
+    from draftwalk.cli import answering
+    from draftwalk.cli.train_target import open_target
 
     if out is None:
         raise typer.BadParameter("say where answers are kept: --out DIR")
-    opened = training.open_target(model, machine, store)
-    training.make_answers(opened, prompts or [], self_prompts, out, taps.chosen(), how)
+    chosen = None if taps is None else numbers(taps, "--taps")
+    given = answering.prompts_for(out, prompts or [])
+    opened = open_target(model, machine, store)
+    answering.make_answers(opened, given, self_prompts, out, chosen, how)
 
 
 def fit(
@@ -71,7 +94,7 @@ def fit(
         typer.Option(
             "--answers",
             metavar="DIR",
-            help="What draftwalk train answers has written. May be repeated.",
+            help="What draftwalk train answers has written. May be repeated. [required]",
         ),
     ] = None,
     held_out: Annotated[
@@ -87,15 +110,16 @@ def fit(
     store: StoreOptions,
 ) -> None:
     """Trains a drafter on answers, or goes on training the one in --out."""
-    from draftwalk.cli import training
+    from draftwalk.cli import fitting
+    from draftwalk.cli.train_target import open_target
 
     if not learn_from or out is None:
         raise typer.BadParameter("fit needs --answers DIR and --out DIR")
     if (budget.minutes is None) == (budget.updates is None):
         raise typer.BadParameter("say how long: either --minutes or --updates")
-    opened = training.open_target(model, machine, store)
-    how = training.Learning(taps.chosen(), shape, learn, machine.device, store)
-    training.train(opened, learn_from, held_out, out, how, budget)
+    opened = open_target(model, machine, store)
+    how = fitting.Learning(taps.chosen(), shape, learn, store)
+    fitting.train(opened, learn_from, held_out, out, how, budget)
 
 
 def measure(
@@ -122,13 +146,14 @@ def measure(
     store: StoreOptions,
 ) -> None:
     """Says what a drafter is worth on answers it has not learned, without running the target."""
-    from draftwalk.cli import training
+    from draftwalk.cli import measuring
+    from draftwalk.cli.train_target import open_target
 
     if learn_from is None:
         raise typer.BadParameter("measure needs --answers DIR")
     chosen = () if windows is None else numbers(windows, "--windows")
-    opened = training.open_target(model, machine, store)
-    training.measure_drafter(opened, drafter, store, learn_from, chosen, sampled, plot, as_json)
+    opened = open_target(model, machine, store)
+    measuring.measure_drafter(opened, drafter, store, learn_from, chosen, sampled, plot, as_json)
 
 
 def curves(
@@ -139,9 +164,9 @@ def curves(
     ] = None,
 ) -> None:
     """Prints a run's learning curves as JSON, and draws them."""
-    from draftwalk.cli import training
+    from draftwalk.cli import measuring
 
-    training.show_curves(run, plot)
+    measuring.show_curves(run, plot)
 
 
 def everything(
@@ -160,10 +185,12 @@ def everything(
     store: StoreOptions,
 ) -> None:
     """Makes answers, trains a drafter on them and measures it: one command, one folder."""
-    from draftwalk.cli import training
+    from draftwalk.cli import answering, fitting, training
+    from draftwalk.cli.train_target import open_target
 
     if out is None:
         raise typer.BadParameter("say where the drafter is kept: --out DIR")
-    opened = training.open_target(model, machine, store)
-    learning = training.Learning(taps.chosen(), shape, learn, machine.device, store)
-    training.all_stages(opened, prompts or [], out, minutes, how, learning)
+    given = answering.prompts_for(out, prompts or [])
+    opened = open_target(model, machine, store)
+    learning = fitting.Learning(taps.chosen(), shape, learn, store)
+    training.all_stages(opened, given, out, minutes, how, learning)

@@ -47,8 +47,8 @@ class TapOptions:
         typer.Option(
             "--taps",
             metavar="N,N,...",
-            help="Target layers to listen to, the first is 0. [default: five, evenly spread; for "
-            "fit all that the answers have, but the last layer]",
+            help="Target layers to listen to, the first is 0. [default: all but the last layer "
+            "that the answers have; without answers five, evenly spread]",
         ),
     ] = None
 
@@ -62,7 +62,14 @@ class AnswerOptions:
     """How prompts are answered."""
 
     predict: Annotated[
-        int, typer.Option("-n", "--predict", min=8, metavar="N", help="Most tokens of an answer.")
+        int,
+        typer.Option(
+            "-n",
+            "--predict",
+            min=16,
+            metavar="N",
+            help="Most tokens of an answer; with less than 16 it is not kept.",
+        ),
     ] = 256
     sampled: Annotated[
         float,
@@ -92,19 +99,22 @@ class AnswerOptions:
 
 @dataclass(frozen=True)
 class ShapeOptions:
-    """The shape of a new drafter."""
+    """The shape of a new drafter; one that is there has its own, and another is refused."""
 
     dflash: Annotated[
         bool, typer.Option("--dflash", help="Plain DFlash, without convolutions and selector.")
     ] = False
-    layers: Annotated[int, typer.Option("--layers", min=1, metavar="N", help="Layers.")] = 3
+    layers: Annotated[
+        int | None, typer.Option("--layers", min=1, metavar="N", help="Layers. [default: 3]")
+    ] = None
     mlp: Annotated[
         int | None,
         typer.Option("--mlp", min=1, metavar="N", help="MLP width. [default: the target's]"),
     ] = None
     block: Annotated[
-        int, typer.Option("--block", min=2, max=64, metavar="N", help="Rows of a block.")
-    ] = 8
+        int | None,
+        typer.Option("--block", min=2, max=64, metavar="N", help="Rows of a block. [default: 8]"),
+    ] = None
     mask: Annotated[
         int | None,
         typer.Option(
@@ -120,10 +130,16 @@ class ShapeOptions:
     two_way: Annotated[
         bool, typer.Option("--two-way", help="Rows of a block see those behind them, too.")
     ] = False
-    rank: Annotated[int, typer.Option("--rank", min=1, metavar="N", help="Of the selector.")] = 128
+    rank: Annotated[
+        int | None,
+        typer.Option("--rank", min=1, metavar="N", help="Of the selector. [default: 128]"),
+    ] = None
     candidates: Annotated[
-        int, typer.Option("--top-k", min=1, metavar="N", help="Candidates of the selector.")
-    ] = 16
+        int | None,
+        typer.Option(
+            "--top-k", min=1, metavar="N", help="Candidates of the selector. [default: 16]"
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -132,7 +148,11 @@ class LearnOptions:
 
     start: Annotated[
         str | None,
-        typer.Option("--from", metavar="DRAFTER", help="Start from a drafter with the same shape."),
+        typer.Option(
+            "--from",
+            metavar="DRAFTER",
+            help="Start from a drafter, in its shape: a drafter.gguf or a known name.",
+        ),
     ] = None
     scratch: Annotated[
         bool,
@@ -204,7 +224,15 @@ class LearnOptions:
         list[Frozen] | None,
         typer.Option("--freeze", help="Leave a part as it starts. May be repeated."),
     ] = None
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of all that is drawn.")] = 1
+    seed: Annotated[
+        int,
+        typer.Option(
+            "--seed", min=0, max=2**32 - 1, metavar="N", help="Of all that is drawn to learn."
+        ),
+    ] = 1
+    device: Annotated[
+        str, typer.Option("--device", metavar="DEVICE", help="Where to learn: cpu, cuda, cuda:1.")
+    ] = "cpu"
 
 
 @dataclass(frozen=True)
@@ -212,10 +240,17 @@ class BudgetOptions:
     """How long."""
 
     minutes: Annotated[
-        float | None, typer.Option("--minutes", min=0.01, metavar="X", help="Minutes to train.")
+        float | None,
+        typer.Option(
+            "--minutes",
+            min=0.01,
+            metavar="X",
+            help="Minutes to learn, without loading before and measuring at the end. [this or "
+            "--updates is required]",
+        ),
     ] = None
     updates: Annotated[
-        int | None, typer.Option("--updates", min=1, metavar="N", help="Or updates.")
+        int | None, typer.Option("--updates", min=1, metavar="N", help="Updates to learn.")
     ] = None
     decay: Annotated[
         float,
@@ -243,9 +278,6 @@ class BudgetOptions:
 class MachineOptions:
     """What it runs on."""
 
-    device: Annotated[
-        str, typer.Option("--device", metavar="DEVICE", help="Where to train: cpu, cuda, cuda:1.")
-    ] = "cpu"
     threads: Annotated[
         int | None,
         typer.Option(

@@ -27,13 +27,13 @@ def replacing(destination: Path, force: bool) -> Iterator[Path]:
         UserError: something is there, or it cannot be written.
     """
     place = Path.cwd() / destination
-    _check(place, destination, force)
+    check_free(destination, force)
     beside = partial_beside(place)
     try:
         remove_leftovers(place)
         remove(beside)  # of a process that had this number before
         yield beside
-        _check(place, destination, force)  # something may have come there meanwhile
+        check_free(destination, force)  # something may have come there meanwhile
         _move(beside, place)
     except OSError as error:
         raise UserError(f"{destination} cannot be written: {in_words(error)}") from error
@@ -41,7 +41,13 @@ def replacing(destination: Path, force: bool) -> Iterator[Path]:
         remove(beside)
 
 
-def _check(place: Path, asked: Path, force: bool) -> None:
+def check_free(asked: Path, force: bool) -> None:
+    """Checks that a path is free, or with `force` that it may be replaced.
+
+    Raises:
+        UserError: it is not.
+    """
+    place = Path.cwd() / asked
     if not place.name:
         raise UserError(f"{asked} is no place to write to")
     if not place.parent.is_dir():

@@ -3,7 +3,8 @@
 Prompts are rendered with the serving template and answered by the engine in large batches, some
 greedily and some by sampling. Which, and with which seed, depends on the prompt's text only. Turns
 are answered one after the other, each after the target's own answers. A run can be stopped at any
-time: what was not yet in a finished shard is answered again.
+time: what was not yet in a finished shard is answered again. Prompts that were answered are known
+by their texts.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from draftwalk.prompt.messages import Message
 from draftwalk.sequence import Sequence as Text
 from draftwalk.settings import Limits, Sampling
 from draftwalk.train.conversations import Conversation
+from draftwalk.train.lock import alone_in
 from draftwalk.train.looping import LoopWatch
 from draftwalk.train.recorder import Recorder
-from draftwalk.train.shards import Answer, AnswerFacts, DataFacts, ShardWriter, answered_keys
+from draftwalk.train.shards import Answer, AnswerFacts, DataFacts, ShardWriter, answered_seeds
 
 SHARD_BYTES = 128 << 20
 LEAST_LEARNED = 16  # tokens; shorter answers are not worth their prompt
@@ -67,6 +69,7 @@ class Progress:
         kept: generated tokens that were kept.
         written: bytes in finished shards.
         skipped: prompts that were too long, or whose answer was too short.
+        answers: that were kept.
     """
 
     total: int
@@ -75,16 +78,21 @@ class Progress:
     kept: int = 0
     written: int = 0
     skipped: int = 0
+    answers: int = 0
 
 
 @dataclass(slots=True)
 class _Turn:
-    """One turn being answered: the conversation so far, and earlier answers in its tokens."""
+    """One turn being answered: the conversation so far, and earlier answers in its tokens.
+
+    `before` is the record of the earlier turns, which is kept if there is none with this one.
+    """
 
     conversation: Conversation
     messages: list[Message]
     spans: list[tuple[int, int]] = field(default_factory=list)
     known: list[int] = field(default_factory=list)
+    before: Answer | None = None
     text: Text | None = None
     watch: LoopWatch = field(default_factory=LoopWatch)
 
@@ -128,12 +136,14 @@ def answer(
         report: told after every step; says whether to go on. If not, answers end where they are.
 
     Raises:
-        UserError: the folder belongs to another target or to other settings.
+        UserError: the folder belongs to another target or to other settings, or another process
+            answers into it: both would answer the same.
     """
-    writer = ShardWriter(folder, data_facts(engine, settings))
-    done = answered_keys(folder)
-    left = [c for c in conversations if f"{c.source}/{c.key}" not in done]
-    return _Run(engine, left, writer, settings, report).finish()
+    with alone_in(folder):
+        writer = ShardWriter(folder, data_facts(engine, settings))
+        done = answered_seeds(folder)
+        left = [c for c in conversations if c.seed not in done]
+        return _Run(engine, left, writer, settings, report).finish()
 
 
 class _Run:
@@ -181,6 +191,9 @@ class _Run:
 
     def _stop(self) -> None:
         """Ends everything where it is."""
+        for turn in self._waiting:
+            if turn.before is not None:
+                self._keep(turn.before)
         self._waiting.clear()
         for turn in self._running:  # none has ended by itself, so no next turn comes
             self._end(turn)
@@ -193,7 +206,7 @@ class _Run:
             if self._begin(turn):
                 self._running.append(turn)
             else:
-                self._progress.skipped += 1
+                self._keep(turn.before)
 
     def _begin(self, turn: _Turn) -> bool:
         settings = self._settings
@@ -227,6 +240,8 @@ class _Run:
         text = turn.running
         if not text.processed:  # its prompt was not read before all was stopped
             self._engine.release(text)
+            if turn.before is not None:
+                self._keep(turn.before)
             return
         features = self._recorder.take(text.slot)
         self._engine.release(text)
@@ -237,48 +252,32 @@ class _Run:
         loop = None if turn.watch.start is None else prompt + turn.watch.start
         end = len(text.tokens) if loop is None or self._settings.whole else loop
         spans = [*turn.spans, (prompt, end)]
-        following = self._following(turn, spans)
+        record = _record(turn, features, spans, end, loop) or turn.before
+        following = self._following(turn, spans, record)
         if following is not None:
             self._waiting.appendleft(following)
             return
-        self._keep(turn, features, spans, end, loop)
+        self._keep(record)
 
-    def _following(self, turn: _Turn, spans: list[tuple[int, int]]) -> _Turn | None:
+    def _following(
+        self, turn: _Turn, spans: list[tuple[int, int]], record: Answer | None
+    ) -> _Turn | None:
         turns, text = turn.conversation.turns, turn.running
         asked = (len(turn.messages) + 1) // 2
         if asked == len(turns) or text.finish_reason != "stop":
             return None
         said = "".join(step.text for step in text.steps)
         messages = [*turn.messages, Message("assistant", said), Message("user", turns[asked])]
-        return _Turn(turn.conversation, messages, spans, list(text.tokens))
+        return _Turn(turn.conversation, messages, spans, list(text.tokens), record)
 
-    def _keep(
-        self,
-        turn: _Turn,
-        features: Tensor,
-        spans: Sequence[tuple[int, int]],
-        end: int,
-        loop: int | None,
-    ) -> None:
-        text = turn.running
-        learned = torch.zeros(end, dtype=torch.bool)
-        for first, last in spans:
-            learned[first:last] = True
-        if text.error is not None or int(learned.sum()) < LEAST_LEARNED:
+    def _keep(self, record: Answer | None) -> None:
+        if record is None:
             self._progress.skipped += 1
             return
-        facts = AnswerFacts(
-            key=turn.conversation.key,
-            source=turn.conversation.source,
-            greedy=text.request.sampling.greedy,
-            seed=turn.conversation.seed,
-            loop=loop,
-            finish="loop" if end < len(text.tokens) else text.finish_reason or "length",
-        )
-        tokens = torch.tensor(text.tokens[:end])
-        self._held.append(Answer(facts, tokens, learned, features[: end - 1].clone()))
-        self._progress.kept += int(learned.sum())
-        self._held_bytes += features[: end - 1].nbytes
+        self._held.append(record)
+        self._progress.answers += 1
+        self._progress.kept += int(record.learned.sum())
+        self._held_bytes += record.features.nbytes
         if self._held_bytes >= SHARD_BYTES:
             self._write()
 
@@ -286,3 +285,25 @@ class _Run:
         if self._held:
             self._progress.written += self._writer.write(self._held)
         self._held, self._held_bytes = [], 0
+
+
+def _record(
+    turn: _Turn, features: Tensor, spans: Sequence[tuple[int, int]], end: int, loop: int | None
+) -> Answer | None:
+    """What is kept of a conversation up to this turn; `None` where it is not worth it."""
+    text = turn.running
+    learned = torch.zeros(end, dtype=torch.bool)
+    for first, last in spans:
+        learned[first:last] = True
+    if text.error is not None or int(learned.sum()) < LEAST_LEARNED:
+        return None
+    facts = AnswerFacts(
+        key=turn.conversation.key,
+        source=turn.conversation.source,
+        greedy=text.request.sampling.greedy,
+        seed=turn.conversation.seed,
+        loop=loop,
+        finish="loop" if end < len(text.tokens) else text.finish_reason or "length",
+    )
+    tokens = torch.tensor(text.tokens[:end])
+    return Answer(facts, tokens, learned, features[: end - 1].clone())

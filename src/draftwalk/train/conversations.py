@@ -35,12 +35,16 @@ class Conversation:
 
     @property
     def seed(self) -> int:
-        """The seed of its sampled answers."""
+        """The seed of its sampled answers, by which the text is known again."""
         return self.digest % (1 << SEED_BITS)
 
     def sampled(self, share: float) -> bool:
         """Whether it is one of the `share` that are answered by sampling."""
         return (self.digest >> SEED_BITS) % 1_000_000 < share * 1_000_000
+
+    def one_of(self, count: int) -> bool:
+        """Whether it is drawn, as one of `count` is: not from the bits of the other draws alone."""
+        return (self.digest >> 128) % count == 0
 
 
 def read_conversations(files: Sequence[Path]) -> list[Conversation]:
@@ -50,11 +54,14 @@ def read_conversations(files: Sequence[Path]) -> list[Conversation]:
     an `id`.
 
     Raises:
-        PromptError: a file that cannot be read, or a line that is none of these.
+        PromptError: a file that cannot be read or has no prompts, or a line that is none of these.
     """
     found: dict[int, Conversation] = {}
     for file in files:
-        for conversation in _read(file):
+        read = _read(file)
+        if not read:
+            raise PromptError(f"{file} has no prompts", "one JSON object a line is needed")
+        for conversation in read:
             found.setdefault(conversation.digest, conversation)
     return [found[digest] for digest in sorted(found)]
 
@@ -71,7 +78,7 @@ def _parse(line: str, file: Path, number: int) -> Conversation:
     where = f"{file} line {number}"
     try:
         entry = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PromptError(f"{where} is no JSON: {error}") from None
     match entry:
         case {"turns": [*turns]} if turns and all(isinstance(turn, str) for turn in turns):
@@ -80,5 +87,11 @@ def _parse(line: str, file: Path, number: int) -> Conversation:
             said = (text,)
         case _:
             raise PromptError(f"{where} has neither turns nor prompt", "one of them is needed")
+    try:
+        "".join(said).encode()
+    except UnicodeEncodeError:
+        raise PromptError(
+            f"{where} has a surrogate without its other half", "that is no text: leave it out"
+        ) from None
     key = entry.get("id")
     return Conversation(str(key) if key is not None else f"{number}", file.stem, said)

@@ -2,7 +2,8 @@
 
 A log has one JSON object a line. Lines of progress have `step`, `anchors`, `seconds`, `loss` and
 `acceptance_length` (estimated with true tokens before each). Lines of kind "measure" have what was
-measured on answers held out: see `measured_line`.
+measured on answers held out: see `measured_line`. Lines of kind "begin" have the `step` from which
+a run goes on: what was told of later ones before is void.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from math import isfinite
 from pathlib import Path
 from typing import cast
 
@@ -17,6 +19,7 @@ from draftwalk.errors import UserError, in_words
 from draftwalk.train.measurement import Measurement
 
 _NUMBERS = ("step", "anchors", "seconds", "acceptance_length")
+_BEGIN = "begin"
 _HINT = "is it the log of a training run?"
 
 
@@ -59,6 +62,13 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
+class _Begun:
+    """A run begins or goes on after so many updates."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
 class Curves:
     """What a run has learned so far.
 
@@ -90,6 +100,11 @@ def measured_line(
     return {"kind": "measure", **asdict(line)}
 
 
+def begun_line(step: int) -> dict[str, object]:
+    """A line of a log that says after how many updates a run begins or goes on."""
+    return {"kind": _BEGIN, "step": step}
+
+
 def read_curves(log: Path) -> Curves:
     """Reads a log; lines of kinds that are not known are passed over.
 
@@ -113,12 +128,12 @@ def read_curves(log: Path) -> Curves:
         measured = {step: one for step, one in measured.items() if step <= point.step}
         if isinstance(point, Measured):
             measured[point.step] = point
-        else:
+        elif isinstance(point, Learned):
             learned[point.step] = point
     return Curves(tuple(learned.values()), tuple(measured.values()))
 
 
-def _parse(line: str, where: str) -> Learned | Measured | None:
+def _parse(line: str, where: str) -> Learned | Measured | _Begun | None:
     try:
         read = json.loads(line)
     except ValueError as error:
@@ -127,6 +142,8 @@ def _parse(line: str, where: str) -> Learned | Measured | None:
         raise UserError(f"{where} is no JSON object", _HINT)
     entry = cast(Mapping[str, object], read)
     kind = entry.get("kind")
+    if kind == _BEGIN:
+        return _Begun(int(_number(entry, "step", where)))
     if kind not in (None, "measure"):
         return None
     step, anchors, seconds, length = (_number(entry, key, where) for key in _NUMBERS)
@@ -142,6 +159,6 @@ def _parse(line: str, where: str) -> Learned | Measured | None:
 
 def _number(entry: Mapping[str, object], key: str, where: str) -> float:
     value = entry.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
         raise UserError(f"{where} has no number {key}", _HINT)
     return value

@@ -7,7 +7,7 @@ from pathlib import Path
 from draftwalk.convert import Options, convert
 from draftwalk.convert.drafter import read_drafter
 from draftwalk.convert.factored import with_factors
-from draftwalk.convert.replacing import replacing
+from draftwalk.convert.replacing import check_free, replacing
 from draftwalk.convert.types import MIXES
 from draftwalk.convert.writing import write_gguf_drafter
 from draftwalk.draft.export import embedding_fingerprint
@@ -17,6 +17,16 @@ from draftwalk.train.snapshot import Snapshot
 from draftwalk.weights import Checkpoint
 
 FOLDER, SMALL = "drafter", "drafter.gguf"
+
+
+def check_places(run: Path) -> None:
+    """Checks that both forms can be written into a run's folder.
+
+    Raises:
+        UserError: there is something that is not replaced.
+    """
+    for name in (FOLDER, SMALL):
+        check_free(run / name, force=True)
 
 
 def export(drafter: Snapshot, target: Checkpoint, run: Path) -> None:

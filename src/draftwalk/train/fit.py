@@ -177,7 +177,10 @@ class Fit:
         self.gradient = 0.0
         self._data = data
         check_taps(data.facts, drafter.config.taps)
-        self._order = DataOrder(settings.seed, usable_answers(data))
+        usable = usable_answers(data)
+        if not usable:
+            raise UserError(f"all answers in {data.folder} loop", "make answers to other prompts")
+        self._order = DataOrder(settings.seed, usable, data.shards)
         self._trained = {
             name: value
             for name, value in drafter.parameters.items()
@@ -189,6 +192,7 @@ class Fit:
         block = drafter.config.block
         self._lengths = settings.lengths or (block,)
         _check_lengths(self._lengths, drafter)
+        _check_head(settings, drafter)
         self._rarity = rarity_of(self._lengths, block)
         self._frequent = frequent_tokens(data, settings.frequent, len(drafter.head))
 
@@ -298,11 +302,24 @@ def frequent_tokens(data: AnswerSet, count: int, vocabulary: int) -> Tensor:
 
 def _check_lengths(lengths: tuple[int, ...], drafter: LearningDrafter) -> None:
     block = drafter.config.block
-    if max(lengths) != block or min(lengths) < 2:
+    if min(lengths) < 2:
+        raise UserError(
+            f"blocks of {list(lengths)} rows", "the shortest has two: its anchor and one token"
+        )
+    if max(lengths) != block:
         raise UserError(f"blocks of {list(lengths)} rows: the longest must be the block of {block}")
     if len(set(lengths)) > 1 and not all(drafter.config.causal):
         raise UserError(
             "blocks of several lengths are for causal drafters", "train it with whole blocks"
+        )
+
+
+def _check_head(settings: FitSettings, drafter: LearningDrafter) -> None:
+    columns = settings.frequent + settings.drawn if settings.frequent else len(drafter.head)
+    if drafter.selector is not None and columns < drafter.candidates:
+        raise UserError(
+            f"a head of {columns} tokens has no {drafter.candidates} candidates",
+            "let it have more, or the selector fewer",
         )
 
 

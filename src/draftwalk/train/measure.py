@@ -36,7 +36,7 @@ def measure(
     """Measures a drafter by walking through answers.
 
     The lengths are those that the engine would reach, under the coupled rule if answers were
-    sampled: see `draftwalk.train.walk`.
+    sampled, but for the rounding of stored features to bfloat16: see `draftwalk.train.walk`.
 
     Args:
         drafter: with its whole head, or its own vocabulary.

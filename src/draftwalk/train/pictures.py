@@ -21,6 +21,17 @@ _PANEL = 5.0  # inches
 _SMOOTHED = 40  # means that a curve of loss is made of
 
 
+def check_can_draw(path: Path) -> None:
+    """Checks it before something long is drawn.
+
+    Raises:
+        UserError: there is nothing to draw with, or no folder for the picture.
+    """
+    _figure(1)
+    if path.is_dir() or not path.parent.is_dir():
+        raise UserError(f"no picture can be written to {path}", "name a file in a folder there is")
+
+
 def draw_learning(curves: Curves, path: Path) -> None:
     """Loss, acceptance length, and that of every suite, over the blocks that were learned.
 

@@ -42,10 +42,23 @@ def write_self_prompts(
     """
     if file.exists():
         return
-    texts = draw_prompts(engine, count, parallel, report)
+    in_time = True
+
+    def going_on(done: int) -> bool:
+        nonlocal in_time
+        in_time = report(done)
+        return in_time
+
+    texts = draw_prompts(engine, count, parallel, going_on)
     if not texts:
+        name = engine.checkpoint.path.name
         raise PromptError(
-            f"{engine.checkpoint.path.name} wrote no prompts", "give prompts: --prompts FILE"
+            f"{name} wrote no prompts"
+            if in_time
+            else f"the time was too short for {name}'s prompts",
+            "give prompts: --prompts FILE"
+            if in_time
+            else "give it more, or prompts: --prompts FILE",
         )
     with whole_file(file) as out:
         for number, text in texts.items():

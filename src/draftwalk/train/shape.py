@@ -8,7 +8,7 @@ rope are the target's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -59,6 +59,29 @@ class Shape:
     rank: int = 128
     candidates: int = 16
 
+    @staticmethod
+    def of(config: DrafterConfig) -> Shape:
+        """The shape of a drafter that is there."""
+        shape = Shape(
+            taps=config.taps,
+            layers=config.sizes.depth,
+            mlp=config.sizes.mlp_width,
+            block=config.block,
+            mask=config.mask,
+            causal=all(config.causal),
+            window=config.windows[0],
+            dflash2=config.selector is not None,
+        )
+        if config.selector is None:
+            return shape
+        return replace(
+            shape,
+            kernel=config.selector.taps,
+            group=config.selector.group,
+            rank=config.selector.rank,
+            candidates=config.selector.candidates,
+        )
+
 
 def new_config(shape: Shape, target: Checkpoint, depth: int) -> dict[str, object]:
     """config.json of a drafter of this shape.
@@ -72,8 +95,7 @@ def new_config(shape: Shape, target: Checkpoint, depth: int) -> dict[str, object
         UserError: the shape does not fit the target.
     """
     told = target.config
-    if not shape.taps or max(shape.taps) >= depth:
-        raise UserError(f"taps {list(shape.taps)} are not among the target's {depth} layers")
+    _check_taps(shape.taps, depth)
     own: dict[str, object] = {
         "block_size": shape.block,
         "mask_token_id": shape.mask,
@@ -119,6 +141,13 @@ def new_config(shape: Shape, target: Checkpoint, depth: int) -> dict[str, object
     }
     DrafterConfig.read(config, "the new drafter")
     return config
+
+
+def _check_taps(taps: tuple[int, ...], depth: int) -> None:
+    if not taps or max(taps) >= depth:
+        raise UserError(f"taps {list(taps)} are not among the target's {depth} layers")
+    if len(set(taps)) < len(taps):
+        raise UserError(f"taps {list(taps)} name a layer twice", "name each layer once")
 
 
 def new_tensors(

@@ -2,7 +2,7 @@
 
 A folder has `answers.json` (what all shards have in common), and for each shard a safetensors file
 and a JSON file beside it, which lists the answers in it and is written last: a shard without one
-does not exist. In a shard the answers stand one after the other:
+does not exist. No name is ever used again. In a shard the answers stand one after the other:
 
     tokens    I32 [N]           prompt and answer
     learned   BOOL [N]          whether the token is the target's own, the end of turn included
@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -76,7 +78,8 @@ class AnswerFacts:
         key: the prompt's identifier.
         source: the prompt's file.
         greedy: answered greedily.
-        seed: of its noise.
+        seed: of its noise: 53 bits of a digest of the prompt's turns, by which a prompt is known
+            again whatever its identifier and file.
         loop: the place in the record where it begins to loop, or `None`.
         finish: why it ended: "stop", "length", or "loop" where it was cut.
     """
@@ -107,7 +110,7 @@ class Answer:
 
 
 class ShardWriter:
-    """Appends shards to a folder.
+    """Appends shards to a folder, to which others may write at the same time.
 
     Args:
         folder: made if it is missing.
@@ -119,18 +122,16 @@ class ShardWriter:
 
     def __init__(self, folder: Path, facts: DataFacts) -> None:
         self._folder = folder
-        self._count = 0
         folder.mkdir(parents=True, exist_ok=True)
         header = folder / HEADER
         if header.exists():
             _check_same(read_facts(folder), facts, folder)
-            self._count = len(_listed(folder))
         else:
             _write_json(header, asdict(facts))
 
     def write(self, answers: Sequence[Answer]) -> int:
         """Writes a shard; its bytes."""
-        path = self._folder / f"shard-{self._count:05d}.safetensors"
+        path = _taken(self._folder)
         starts = np.cumsum([0, *(len(a.tokens) for a in answers)], dtype=np.int64)
         tensors = [
             _raw("tokens", "I32", torch.cat([a.tokens for a in answers]).to(torch.int32)),
@@ -143,7 +144,6 @@ class ShardWriter:
             path.with_suffix(".json"),
             {"sha256": _digest(path), "answers": [asdict(a.facts) for a in answers]},
         )
-        self._count += 1
         return path.stat().st_size
 
 
@@ -161,7 +161,6 @@ class AnswerSet:
 
     def __init__(self, folder: Path, *more: Path, verify: bool = False) -> None:
         self.folder = folder
-        self.digests: list[str] = []
         self._shards: list[_Shard] = []
         self._where: list[tuple[int, int]] = []
         every = [read_facts(one) for one in (folder, *more)]
@@ -174,11 +173,11 @@ class AnswerSet:
                 raise no_answers(one)
 
     def _add(self, path: Path, facts: DataFacts, verify: bool) -> None:
-        listed = read_json_object(path)
-        shard = _Shard(path.with_suffix(".safetensors"), listed, facts)
-        if verify and _digest(shard.path) != listed["sha256"]:
-            raise UserError(f"{shard.path} is damaged: its checksum differs", "make it anew")
-        self.digests.append(str(listed["sha256"]))
+        digest, answers = _read_list(path)
+        whole = path.with_suffix(".safetensors")
+        if verify and whole.exists() and _digest(whole) != digest:
+            raise _damaged(whole, "its checksum differs")
+        shard = _Shard(whole, digest, answers, facts)
         self._where += [(len(self._shards), n) for n in range(len(shard.facts))]
         self._shards.append(shard)
 
@@ -224,16 +223,24 @@ class AnswerSet:
         return sum(self.size(number) for number in range(len(self)))
 
     @property
+    def shards(self) -> list[tuple[str, int]]:
+        """Digest and count of answers of every shard, in the order of the answers' numbers."""
+        return [(shard.digest, len(shard.facts)) for shard in self._shards]
+
+    @property
     def checksum(self) -> str:
         """One digest for all shards."""
-        return hashlib.sha256("".join(self.digests).encode()).hexdigest()
+        return hashlib.sha256("".join(digest for digest, _ in self.shards).encode()).hexdigest()
 
 
 class _Shard:
     """One shard, mapped."""
 
-    def __init__(self, path: Path, listed: dict[str, object], facts: DataFacts) -> None:
-        self.path = path
+    def __init__(
+        self, path: Path, digest: str, answers: list[AnswerFacts], facts: DataFacts
+    ) -> None:
+        self.digest = digest
+        self.facts = answers
         self.taps = facts.taps
         self._width = facts.width
         tensors = read_safetensors(path)
@@ -242,11 +249,8 @@ class _Shard:
         self._starts: NDArray[np.int64] = tensors["starts"].data.view(np.int64)
         width = len(facts.taps) * facts.width
         self._features = tensors["features"].data.view(np.int16).reshape(-1, width)
-        entries = listed["answers"]
-        assert isinstance(entries, list)
-        self.facts = [AnswerFacts(**entry) for entry in entries]
         if len(self._starts) != len(self.facts) + 1 or self._starts[-1] != len(self._tokens):
-            raise UserError(f"{path} and the list beside it disagree", "make both anew")
+            raise _damaged(path, "it and the list beside it disagree")
 
     def size(self, n: int) -> int:
         return int(self._starts[n + 1] - self._starts[n])
@@ -276,7 +280,13 @@ def read_facts(folder: Path) -> DataFacts:
     if not (folder / HEADER).exists():
         raise no_answers(folder)
     values = read_json_object(folder / HEADER)
-    return DataFacts(**{**values, "taps": tuple(values["taps"])})  # type: ignore[arg-type]
+    try:
+        return DataFacts(**{**values, "taps": tuple(values["taps"])})  # type: ignore[arg-type]
+    except (KeyError, TypeError):
+        raise UserError(
+            f"{folder / HEADER} is damaged: it does not say what the answers have in common",
+            "use another folder",
+        ) from None
 
 
 def no_answers(folder: Path) -> UserError:
@@ -284,20 +294,48 @@ def no_answers(folder: Path) -> UserError:
     return UserError(f"{folder} holds no answers", "make them with draftwalk train answers")
 
 
-def answered_keys(folder: Path) -> set[str]:
-    """Identifiers, with their files, of the prompts answered so far."""
+def answered_seeds(folder: Path) -> set[int]:
+    """Seeds, and by that the texts, of the prompts answered so far."""
     if not (folder / HEADER).exists():
         return set()
-    keys = set()
-    for path in _listed(folder):
-        entries = read_json_object(path)["answers"]
-        assert isinstance(entries, list)
-        keys |= {f"{entry['source']}/{entry['key']}" for entry in entries}
-    return keys
+    return {one.seed for path in _listed(folder) for one in _read_list(path)[1]}
 
 
 def _listed(folder: Path) -> list[Path]:
     return sorted(folder.glob("shard-*.json"))
+
+
+def _read_list(path: Path) -> tuple[str, list[AnswerFacts]]:
+    """The digest of a shard, and what is known of its answers."""
+    values = read_json_object(path)
+    try:
+        entries: list[dict[str, Any]] = values["answers"]  # type: ignore[assignment]
+        return str(values["sha256"]), [AnswerFacts(**entry) for entry in entries]
+    except (KeyError, TypeError):
+        raise _damaged(path, "it is no list of answers") from None
+
+
+def _damaged(path: Path, why: str) -> UserError:
+    both = f"{path.stem}.safetensors and {path.stem}.json"
+    hint = f"remove {both}; draftwalk train answers then answers their prompts again"
+    return UserError(f"{path} is damaged: {why}", hint)
+
+
+def _taken(folder: Path) -> Path:
+    """A name behind those of all shards, also of removed and unfinished ones beside others.
+
+    There is an empty file under it at once, so that it is nobody else's.
+    """
+    names = (re.match(r"shard-(\d+)\.", path.name) for path in folder.iterdir())
+    number = max((int(found[1]) for found in names if found), default=-1) + 1
+    while True:
+        path = folder / f"shard-{number:05d}.safetensors"
+        try:
+            path.touch(exist_ok=False)
+        except FileExistsError:
+            number += 1
+        else:
+            return path
 
 
 def _in_common(every: Sequence[DataFacts], folders: Sequence[Path]) -> DataFacts:
@@ -334,7 +372,8 @@ def _raw(name: str, kind: str, values: Tensor) -> RawTensor:
 
 def _write_json(path: Path, values: object) -> None:
     with whole_file(path) as file:
-        file.write((json.dumps(values, ensure_ascii=False, indent=1) + "\n").encode())
+        # Names of files may have bytes that are no characters: they are escaped.
+        file.write((json.dumps(values, indent=1) + "\n").encode())
 
 
 def _digest(path: Path) -> str:

@@ -9,23 +9,25 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import cast
 
 import torch
 
 from draftwalk.draft.config import OWN_TABLE, VOCABULARY_KEY, DrafterConfig
-from draftwalk.draft.export import calibrated, embedding_fingerprint
+from draftwalk.draft.export import calibrated
 from draftwalk.draft.load import build_drafter
-from draftwalk.draft.pairing import EMBEDDING
 from draftwalk.engine import Engine
 from draftwalk.errors import UserError
+from draftwalk.train.checks import check_held_out, check_target
 from draftwalk.train.curves import measured_line
 from draftwalk.train.export import export
 from draftwalk.train.fit import Counts, Fit, FitSettings, frequent_tokens
 from draftwalk.train.measure import measure
 from draftwalk.train.measurement import Measurement
-from draftwalk.train.model import LearningDrafter, TargetTables
+from draftwalk.train.model import FACTORS, LearningDrafter, TargetTables
 from draftwalk.train.processes import Processes
 from draftwalk.train.provenance import provenance
 from draftwalk.train.run_folder import CHECKPOINT, STABLE, RunFolder
@@ -33,7 +35,9 @@ from draftwalk.train.schedule import Schedule
 from draftwalk.train.shape import new_tensors
 from draftwalk.train.shards import AnswerSet
 from draftwalk.train.snapshot import Snapshot, snapshot
+from draftwalk.train.stopping import Stopped, stopping
 from draftwalk.weights.tensor import RawTensor
+from draftwalk.window import Calibration
 from draftwalk.window.fit import fit_prior
 
 
@@ -132,18 +136,17 @@ def run_fit(
         What the drafter is worth at the end, if there are answers held out.
 
     Raises:
-        UserError: the folder holds another run, or answers, shape and target do not fit.
+        UserError: the folder holds another run or is trained in, answers, shape and target do not
+            fit, or the run diverged.
+        Stopped: a signal asked to; what was learned is saved.
     """
-    fingerprint = embedding_fingerprint(run.engine.checkpoint.tensors[EMBEDDING])
-    if run.data.facts.target != fingerprint:
-        raise UserError(
-            f"{run.data.folder} holds answers of another target than "
-            f"{run.engine.checkpoint.path.name}",
-            "give the target that answered",
-        )
-    if run.processes.first:
-        run.folder.begin(config)
-    return _Running(run, config, start, report).finish()
+    config = {key: value for key, value in config.items() if key != OWN_TABLE}
+    check_target(run.data, run.engine.checkpoint)
+    if run.held is not None:
+        taps = DrafterConfig.read(config, "the drafter").taps
+        check_held_out(run.held, run.data, run.engine.checkpoint, taps)
+    with run.folder.alone() if run.processes.first else nullcontext():
+        return _Running(run, config, start, report).finish()
 
 
 class _Running:
@@ -179,25 +182,49 @@ class _Running:
         """Runs until the budget is used."""
         run = self._run
         if run.processes.first:
+            run.folder.begin(self._config)
             run.folder.note(provenance(run.arguments, run.data, run.engine.checkpoint.path))
-        while not self._spent():
-            self._recent.append(self._fit.update())
-            self._used = self._done()
-            self._tell()
-            now = time.monotonic()
-            if now - self._saved > self._run.budget.save:
-                self._save(CHECKPOINT)
-            if self._run.budget.measure and now - self._measured > self._run.budget.measure:
-                self._measure()
-            self._begin_decay()  # also where the time is over at once, as after a machine slept
+            run.folder.tell_beginning(self._first)
+        with stopping() as asked:
+            while not self._spent():
+                self._update()
+                if self._agreed(asked()):
+                    self._save(CHECKPOINT)
+                    raise Stopped(f"stopped after update {self._fit.step}, which is saved")
         self._save(CHECKPOINT, ended=self._fit.schedule.decay_from is not None)
-        if not self._run.processes.first:
+        if not run.processes.first:
             return None
+        self._export(None)  # measuring takes a while, in which anything may happen
         found = self._measure()
-        known = None if found is None else fit_prior(found.outcomes, found.block - 1)
-        config = calibrated({**self._config, **self._listed()}, known)
-        export(self._snapshot(config), run.engine.checkpoint, run.folder.path)
+        if found is not None:
+            self._export(fit_prior(found.outcomes, found.block - 1))
         return found
+
+    def _update(self) -> None:
+        """One update, and what is due after it."""
+        budget, counts = self._run.budget, self._fit.update()
+        if not (isfinite(counts.loss) and isfinite(self._fit.gradient)):
+            raise _diverged(self._fit.step)
+        self._recent.append(counts)
+        self._used = self._done()
+        self._tell()
+        now = time.monotonic()
+        if now - self._saved > budget.save:
+            self._save(CHECKPOINT)
+        if budget.measure and now - self._measured > budget.measure:
+            self._save(CHECKPOINT)
+            self._measure()
+        self._begin_decay()  # also where the time is over at once, as after a machine slept
+
+    def _agreed(self, asked: bool) -> bool:
+        """Whether any process was asked to stop: all of them do so after the same update."""
+        count = torch.tensor([float(asked)])
+        self._run.processes.add([count])
+        return bool(count > 0)
+
+    def _export(self, calibration: Calibration | None) -> None:
+        config = calibrated({**self._config, **self._listed()}, calibration)
+        export(self._snapshot(config), self._run.engine.checkpoint, self._run.folder.path)
 
     @property
     def _elapsed(self) -> float:
@@ -260,6 +287,8 @@ class _Running:
         self._saved = time.monotonic()
         if self._run.processes.first:
             standing = self._fit.standing()
+            if not all(bool(value.isfinite().all()) for value in standing.parameters.values()):
+                raise _diverged(self._fit.step)
             progress = {
                 **standing.progress,
                 "seconds": self._seconds + self._elapsed,
@@ -300,6 +329,13 @@ class _Running:
         return found
 
 
+def _diverged(step: int) -> UserError:
+    return UserError(
+        f"the run diverged: update {step} has numbers that are not finite",
+        "take a lower --lr; what was saved before stays as it is",
+    )
+
+
 def _rates(recent: Collection[Counts]) -> dict[str, object]:
     """By offset: cross entropy, and shares right by head, covered, and right by selector."""
 
@@ -327,6 +363,11 @@ def _fit(run: Run, config: Mapping[str, object], start: Mapping[str, RawTensor] 
         generator = torch.Generator().manual_seed(run.settings.seed)
         blueprint = run.engine.target.blueprint
         start = new_tensors(read, target, blueprint, generator, run.inherit)
+    if read.selector is not None and not set(FACTORS) <= start.keys():
+        raise UserError(
+            "the selector of the drafter to start from is no longer in factors",
+            "start from the drafter.gguf that was made with it",
+        )
     longest = max(run.data.size(number) for number in range(len(run.data)))
     tables = TargetTables.of(target, run.engine.target, run.device)
     drafter = LearningDrafter(read, dict(start), tables, longest, run.device)

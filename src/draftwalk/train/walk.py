@@ -6,6 +6,9 @@ on what was drafted, nor does a sampled one under the coupled rule, so the targe
 that is not known. Blocks always have their full width, and a smaller window is the beginning of the
 same draft. Windows only differ in where their walks stand, so all of them go through a text
 together, and a block is drafted once where several stand.
+
+Features are stored in bfloat16, the engine has them in float32: a draft may differ where two tokens
+are nearly alike to the drafter, in either direction.
 """
 
 from __future__ import annotations

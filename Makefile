@@ -8,7 +8,7 @@
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 TORCH ?= torch==2.13.0
-PROMPT ?= Explain in a few sentences why the sky is blue.
+PROMPT ?= A baker sells 12 loaves in the morning and twice as many in the afternoon, for 3 dollars each. How much does she earn that day?
 WORKERS ?= 2
 
 BIN := .venv/bin

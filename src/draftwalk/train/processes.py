@@ -67,5 +67,7 @@ def started_by_torchrun(device: torch.device) -> Iterator[Processes]:
     distributed.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
     try:
         yield Processes(distributed.get_rank(), distributed.get_world_size())
+        # One that fails while it ends has all others ended, the one that still writes among them.
+        distributed.barrier()
     finally:
         distributed.destroy_process_group()

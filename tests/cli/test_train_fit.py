@@ -65,6 +65,13 @@ def step_of(run: Path) -> object:
     return read_standing(run / "checkpoint.safetensors").progress["step"]
 
 
+def goes_on(made: Path, run: Path, to: int) -> None:
+    """The run takes one more update, and stands there."""
+    done = fit(made, run, "--updates", "1", "--decay", "0")
+    assert done.code == 0, done.err
+    assert step_of(run) == to
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -175,9 +182,7 @@ def test_a_run_is_trained_by_one_process(made: Path, run: Path) -> None:
     assert done.code == 1
     assert "another process works in" in done.err
     assert step_of(run) == 8
-    done = fit(made, run, "--updates", "1", "--decay", "0")
-    assert done.code == 0, done.err
-    assert step_of(run) == 9
+    goes_on(made, run, to=9)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -200,9 +205,7 @@ def test_a_signal_loses_nothing(
     assert done.code == 130
     assert "stopped after update 11, which is saved; the same command goes on" in done.err
     assert step_of(run) == 11
-    done = fit(made, run, "--updates", "1", "--decay", "0")
-    assert done.code == 0, done.err
-    assert step_of(run) == 12
+    goes_on(made, run, to=12)
 
 
 def test_the_drafter_is_there_before_it_is_measured(

@@ -42,7 +42,7 @@ class Reach:
     def listens(self) -> bool:
         """Whether this step should say something."""
         self._steps += 1
-        return self._steps % _EVERY == 1 % _EVERY
+        return self._steps % _EVERY == 1
 
     def tell(self, chances: Sequence[float], gain: Callable[[int, float], float]) -> None:
         """How likely the tokens of a step's draft were to stand, and what that says of its length.

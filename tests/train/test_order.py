@@ -1,3 +1,5 @@
+"""Answers are known again by their shards, however folders grew or were moved."""
+
 from __future__ import annotations
 
 from pathlib import Path

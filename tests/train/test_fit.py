@@ -252,6 +252,14 @@ def test_more_processes_than_answers_are_refused(data: AnswerSet) -> None:
         Fit(learner(), data, SETTINGS, Schedule(), Processes(0, 4))
 
 
+def test_processes_share_every_item_once_and_about_evenly() -> None:
+    costs = [8, 3, 3, 8, 4, 3, 3, 4]
+    numbers = range(len(costs))
+    shares = [Processes(rank, 2).share(numbers, lambda n: costs[n]) for rank in range(2)]
+    assert sorted(shares[0] + shares[1]) == list(numbers)
+    assert [sum(costs[n] for n in share) for share in shares] == [18, 18]
+
+
 def test_two_processes_give_the_result_of_one(data: AnswerSet, tmp_path: Path) -> None:
     from safetensors.torch import load_file
 

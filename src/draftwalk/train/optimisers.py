@@ -61,7 +61,7 @@ class Optimisers:
         else:
             groups.append(self._group(inside, lr, settings.weight_decay))
         groups.append(self._group(set(parameters) - inside, settings.vector_lr, 0.0))
-        self._adamw = torch.optim.AdamW(groups, betas=_BETAS)
+        self._adamw = torch.optim.AdamW(groups, betas=_BETAS, fused=True)
         all_groups = [*self._adamw.param_groups, *(self._muon.param_groups if self._muon else ())]
         self._rates = [(group, float(group["lr"])) for group in all_groups]
 
@@ -100,10 +100,8 @@ class Optimisers:
             optimiser = self._muon if muon else self._adamw
             assert optimiser is not None
             if f"{keys[0]}/{name}" in state:
-                # A step count stays on the host, moments go where the weight is.
                 optimiser.state[weight] = {
-                    key: state[f"{key}/{name}"].to("cpu" if key == "step" else weight.device)
-                    for key in keys
+                    key: state[f"{key}/{name}"].to(weight.device) for key in keys
                 }
 
     def _group(self, names: set[str], lr: float, weight_decay: float) -> dict[str, object]:

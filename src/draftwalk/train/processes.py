@@ -6,7 +6,7 @@ on the process, so the result is that of one process, up to the order of sums.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -34,9 +34,18 @@ class Processes:
         """Whether it is the one that writes files and talks."""
         return self.rank == 0
 
-    def share(self, items: Sequence[Item]) -> Sequence[Item]:
-        """What this process works on."""
-        return items[self.rank :: self.count]
+    def share(self, items: Sequence[Item], cost: Callable[[Item], float]) -> list[Item]:
+        """What this process works on, so that all of them end at about the same time.
+
+        The dearest items go first, each to the process that has least to do so far.
+        """
+        loads, own = [0.0] * self.count, []
+        for item in sorted(items, key=cost, reverse=True):
+            idlest = loads.index(min(loads))
+            loads[idlest] += cost(item)
+            if idlest == self.rank:
+                own.append(item)
+        return own
 
     def add(self, values: Sequence[Tensor]) -> None:
         """Adds tensors over all processes, in place."""

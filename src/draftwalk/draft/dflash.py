@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import exp
 
 from torch import Tensor
 
@@ -57,7 +58,17 @@ def _pick(logits: Logits, best: Tensor, request: DraftRequest) -> Draft:
             break
         tokens.append(token)
     size = len(tokens)
-    greatest = _takes_best(request)
-    taken = best[:size, 0] if greatest else logits.values[range(size), tokens]
-    sure = taken.double() - best[:size].double().logsumexp(-1)
-    return Draft(tuple(tokens), tuple(q), tuple(sure.exp().clamp(max=1.0).tolist()))
+    greatest: list[list[float]] = best[:size].tolist()
+    taken = (
+        [row[0] for row in greatest]
+        if _takes_best(request)
+        else logits.values[range(size), tokens].tolist()
+    )
+    sure = tuple(map(_share, taken, greatest))
+    return Draft(tuple(tokens), tuple(q), sure)
+
+
+def _share(taken: float, greatest: list[float]) -> float:
+    """What one logit has in the softmax over the greatest, at most 1."""
+    top = greatest[0]
+    return min(exp(taken - top) / sum(exp(logit - top) for logit in greatest), 1.0)

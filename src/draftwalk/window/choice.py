@@ -6,12 +6,9 @@ one: costs are stairs, so a search that stops where it goes down for the first t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from operator import itemgetter, mul
-
-Price = Callable[[int, int], float]
-"""Seconds of a step in which so many drafted rows are verified that see so many places."""
 
 _FREE = 16  # rows of a pass up to which every number is tried
 
@@ -26,7 +23,8 @@ def best_windows(
     contexts: Sequence[int],
     certain: int,
     gaining: int,
-    price: Price,
+    prices: Sequence[float],
+    place: float = 0.0,
 ) -> tuple[list[int], float]:
     """The window of each text, such that all of them gain the most tokens per second together.
 
@@ -38,7 +36,8 @@ def best_windows(
         contexts: places before each text's draft.
         certain: rows of the pass that are in it in any case.
         gaining: texts that gain a token in any case.
-        price: what the step costs.
+        prices: seconds of the step by how many drafted tokens are verified, none first.
+        place: seconds more for each place that a drafted token sees.
 
     Returns:
         The windows, and the price of the step with them.
@@ -47,14 +46,15 @@ def best_windows(
     if len(chains) > 1:
         ranked.sort(key=itemgetter(0), reverse=True)
     tokens, places = float(gaining), 0
-    paid = price(0, 0)
+    paid = prices[0]
     best, taken, last = tokens / paid, 0, len(ranked)
+    always = _FREE - certain
     for rows, (chance, n) in enumerate(ranked, 1):
         tokens += chance
         places += contexts[n]
-        if rows < last and not is_tried(certain + rows):
+        if always < rows < last and not is_tried(certain + rows):
             continue
-        cost = price(rows, places)
+        cost = prices[rows] + place * places
         if tokens > best * cost:
             best, taken, paid = tokens / cost, rows, cost
     windows = [0] * len(chains)

@@ -6,7 +6,7 @@ others slows everything down alike and should change no window.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -86,14 +86,24 @@ class Costs:
         costs._passes_seen.update(measured.passes)
         return costs
 
-    def of_pass(self, rows: int, places: int) -> float:
-        """Of a pass of the target."""
+    def of_passes(self, rows: Sequence[int]) -> list[float]:
+        """Of passes of the target, without what their rows see."""
         if not self.passes:
-            return 1.0 + _ALONE * (rows - 1)
+            return [1.0 + _ALONE * (size - 1) for size in rows]
+        return self.passes.through(rows)
+
+    def of_drafts(self, rows: Sequence[int]) -> list[float]:
+        """Of drafts; until one was seen, as much as a row of the target."""
+        return self.drafts.through(rows) if self.drafts else [self.of_pass(1, 0)] * len(rows)
+
+    def of_pass(self, rows: int, places: int) -> float:
+        """Of one pass of the target."""
+        if not self.passes:
+            return self.of_passes((rows,))[0]
         return self.passes.at(rows) + self.place * places
 
     def of_draft(self, rows: int) -> float:
-        """Of drafting; until it was seen, as much as a row of the target."""
+        """Of one draft."""
         return self.drafts.at(rows) if self.drafts else self.of_pass(1, 0)
 
     def learn(self, spent: Spent, drafted: int, usual: bool = True) -> None:
@@ -111,8 +121,8 @@ class Costs:
             self._passes_seen.add(spent.rows)
             self._drafts_seen.add(drafted)
             return
-        expected = self.of_pass(spent.rows, spent.places) * self._slowness
-        ratio = spent.verify / expected
+        expected = self.of_pass(spent.rows, spent.places)
+        ratio = spent.verify / (expected * self._slowness)
         if not 1.0 / _OUTLIER < ratio < _OUTLIER:
             self._outliers += 1
             if self._outliers >= _PERSISTENT:
@@ -121,20 +131,21 @@ class Costs:
             return
         self._outliers = 0
         self._slowness *= ratio**_SPEED_RATE
-        self._learn_pass(spent.rows, spent.places, spent.verify / self._slowness)
+        self._learn_pass(spent, expected)
         self.rest += _REST_RATE * (spent.rest / self._slowness - self.rest)
         if drafted and usual:
             self._learn_draft(drafted, spent.draft / self._slowness)
 
-    def _learn_pass(self, rows: int, places: int, seconds: float) -> None:
+    def _learn_pass(self, spent: Spent, expected: float) -> None:
         """What a pass took beyond what was expected is shared by what it is made of."""
-        ratio = seconds / self.of_pass(rows, places)
+        seconds = spent.verify / self._slowness
         if not self.passes:
-            self.passes.set(rows, seconds)
+            self.passes.set(spent.rows, seconds)
             return
-        self.passes.move(rows, self.passes.at(rows) * ratio)
-        part = self.place * places / self.of_pass(rows, places)
-        self.place *= ratio ** (_PLACE_RATE * part)
+        ratio, seen = seconds / expected, self.place * spent.places
+        self.passes.move(spent.rows, (expected - seen) * ratio)
+        if seen:
+            self.place *= ratio ** (_PLACE_RATE * seen / expected)
 
     def _learn_draft(self, rows: int, seconds: float) -> None:
         if self.drafts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Iterable
 
 _RATE = 0.02  # of a new measurement in what is known well
 _CARE = 3  # costs seen in passing that one measured with care is worth
@@ -59,6 +60,11 @@ class Curve:
         if not middle:  # only one size, and the same of it
             return self._costs[last] * (0.5 + 0.5 * size / last)
         return max(self._costs[last], self._between(middle, last, size))
+
+    def through(self, sizes: Iterable[int]) -> list[float]:
+        """The costs of several sizes."""
+        known = self._costs
+        return [known[size] if size in known else self.at(size) for size in sizes]
 
     def _know(self, size: int, cost: float, seen: int) -> None:
         if size not in self._costs:

@@ -28,6 +28,7 @@ class History:
     def __init__(self, positions: int) -> None:
         self._stood = [_STOOD] * positions
         self._at_risk = [_AT_RISK] * positions
+        self._prices = [1.0 + _DRAFT + _ROW * rows for rows in range(positions + 1)]
         self._switch = Switch()
         self._drafts = 0
 
@@ -43,7 +44,7 @@ class History:
             return 0
         pairs = zip(self._stood[:room], self._at_risk, strict=False)
         chain = survivals([stood / at_risk for stood, at_risk in pairs])
-        (window,), price = best_windows([chain], [0], 1, 1, _price)
+        (window,), price = best_windows([chain], [0], 1, 1, self._prices)
         self._switch.tell(1.0 + sum(chain[:window]), price)
         self._drafts += 1
         if self._drafts % _EVERY == 0:
@@ -55,7 +56,3 @@ class History:
         for n in range(min(verified, accepted + 1)):
             self._stood[n] = _KEPT * self._stood[n] + (n < accepted)
             self._at_risk[n] = _KEPT * self._at_risk[n] + 1.0
-
-
-def _price(rows: int, _places: int) -> float:
-    return 1.0 + _DRAFT + _ROW * rows

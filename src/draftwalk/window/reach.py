@@ -6,7 +6,7 @@ have been worth making: what one step says moves it part of the way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from draftwalk.window.choice import survivals
 from draftwalk.window.costs import Costs
@@ -44,22 +44,26 @@ class Reach:
         self._steps += 1
         return self._steps % _EVERY == 1
 
-    def tell(self, chances: Sequence[float], gain: Callable[[int, float], float]) -> None:
+    def tell(
+        self, chances: Sequence[float], prices: Sequence[float], gaining: int, texts: int
+    ) -> None:
         """How likely the tokens of a step's draft were to stand, and what that says of its length.
 
         Behind a draft's end every token is taken to be as likely as its last one.
 
         Args:
             chances: of each token of the draft, if all before it stand; at least one.
-            gain: tokens per second of a step that drafts and verifies so many tokens for each
-                text, of which so many are expected to stand.
+            prices: seconds of a step that drafts and verifies so many tokens for each text, one
+                first, as many as a whole draft has last.
+            gaining: texts that gain a token in any case.
+            texts: that draft alike.
         """
         chain = survivals([*chances, *[chances[-1]] * (self._most - len(chances))])
-        worth, best, stand = 1, 0.0, 0.0
+        worth, best, gained = 1, 0.0, float(gaining)
         for tokens, survival in enumerate(chain, 1):
-            stand += survival
-            if (found := gain(tokens, stand)) > best:
-                worth, best = tokens, found
+            gained += texts * survival
+            if gained > best * prices[tokens - 1]:
+                worth, best = tokens, gained / prices[tokens - 1]
         self._worth += _RATE * (worth - self._worth)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from draftwalk.settings import Sampling, Window
 from draftwalk.window.calibration import Calibration
-from draftwalk.window.choice import Price, best_windows, survivals
+from draftwalk.window.choice import best_windows, survivals
 from draftwalk.window.costs import Costs, Measured, Spent
 from draftwalk.window.history import History
 from draftwalk.window.reach import Reach, saves
@@ -270,32 +270,27 @@ class Windows:
         texts = [self._texts[offer.slot] for offer in offers]
         chains = [survivals(one) for one in chances]
         costs, draft = self.costs, self.costs.of_draft(drafted)
-        of_pass, besides = costs.of_pass, draft + costs.rest
-
-        def price(rows: int, places: int) -> float:
-            return besides + of_pass(certain.rows + rows, certain.places + places)
-
+        around = draft + costs.rest + costs.place * certain.places
+        last = certain.rows + sum(map(len, chains))
+        prices = [around + one for one in costs.of_passes(range(certain.rows, last + 1))]
         contexts = [offer.context for offer in offers]
-        windows, paid = best_windows(chains, contexts, certain.rows, certain.anchors, price)
-        least = price(0, 0)
+        windows, paid = best_windows(
+            chains, contexts, certain.rows, certain.anchors, prices, costs.place
+        )
         plain = (costs.of_pass(certain.anchors, certain.places) + costs.rest) / certain.anchors
         for text, chain, window in zip(texts, chains, windows, strict=True):
-            share = draft / blocks + ((paid - least) * window / sum(windows) if window else 0.0)
+            more = (paid - prices[0]) * window / sum(windows) if window else 0.0
             assert text.switch is not None, "only texts whose window is free are searched for"
-            text.switch.tell(1.0 + sum(chain[:window]), 1.0 + share / plain)
+            text.switch.tell(1.0 + sum(chain[:window]), 1.0 + (draft / blocks + more) / plain)
             self._usual = text.switch
-        dearest = least + (_TOO_DEAR - 1.0) * plain - draft / blocks
-        return [
-            min(
-                len(offer.confidence),
-                max(
-                    window,
-                    _affordable(offer, price, dearest) if text.exploring else 0,
-                    int(text.probing),
-                ),
-            )
-            for text, offer, window in zip(texts, offers, windows, strict=True)
-        ]
+        dearest = prices[0] + (_TOO_DEAR - 1.0) * plain - draft / blocks
+        for n, (text, offer) in enumerate(zip(texts, offers, strict=True)):
+            if text.exploring:
+                each = costs.place * offer.context
+                windows[n] = max(windows[n], _affordable(offer, prices, each, dearest))
+            if text.probing and offer.confidence:
+                windows[n] = max(windows[n], 1)
+        return windows
 
     def _reach(
         self,
@@ -310,20 +305,22 @@ class Windows:
             reach = self._texts[offer.slot].reach
             if not likely or not reach.listens():
                 continue
-
-            def gain(tokens: int, stand: float, context: int = offer.context) -> float:
-                rows, places = free * tokens, free * tokens * context
-                verified = costs.of_pass(certain.rows + rows, certain.places + places)
-                drafted = costs.of_draft(blocks * (tokens + 1))
-                return (certain.anchors + free * stand) / (drafted + verified + costs.rest)
-
-            reach.tell(likely, gain)
+            most, rows = self._positions, certain.rows
+            passes = costs.of_passes(range(rows + free, rows + free * most + 1, free))
+            drafts = costs.of_drafts(range(2 * blocks, blocks * (most + 1) + 1, blocks))
+            around = costs.rest + costs.place * certain.places
+            seen = costs.place * free * offer.context
+            prices = [
+                around + verified + drafted + seen * tokens
+                for tokens, (verified, drafted) in enumerate(zip(passes, drafts, strict=True), 1)
+            ]
+            reach.tell(likely, prices, certain.anchors, free)
             self._reached = reach
 
 
-def _affordable(offer: Offer, price: Price, dearest: float) -> int:
-    """As many tokens of a draft as cost no more than `dearest`."""
+def _affordable(offer: Offer, prices: Sequence[float], each: float, dearest: float) -> int:
+    """As many tokens of a draft as cost no more than `dearest`; `each` for what it sees."""
     window = len(offer.confidence)
-    while window and price(window, window * offer.context) > dearest:
+    while window and prices[window] + each * window > dearest:
         window -= 1
     return window

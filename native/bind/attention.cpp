@@ -21,7 +21,7 @@ int64_t rotate(Program& p, Address x, Address out, int64_t heads, int64_t head_d
                float eps, Address cos, Address sin, Address rows) {
     const RotateArgs args{at<const float>(x), rotation(weight, eps, cos, sin, head_dim), heads,
                           at<const RowTable>(rows), at<float>(out)};
-    const int64_t grain = row_grain(args.rows->size, p.threads());
+    const int64_t grain = row_grain(args.rows->size, p.threads(), 4 * heads * head_dim);
     return p.add(&Kernels::rotate, args, args.rows->size, grain, "rotate");
 }
 
@@ -33,8 +33,9 @@ int64_t remember(Program& p, Address k, Address v, Address weight, float eps, Ad
                             pages,                    layer,
                             at<const PageTable>(table), at<const RowTable>(rows)};
     const int64_t units = args.rows->size * pages->heads;
-    // Neighbouring rows of a head share cache lines, so they stay together.
-    const int64_t grain = std::max(row_grain(units, p.threads()), std::min<int64_t>(units, 8));
+    // Neighbouring rows of a head share cache lines, so they stay together: a page's line of keys
+    // has a number of each. To write them takes longer than numbers that follow each other.
+    const int64_t grain = row_grain(units, p.threads(), 4 * pages->head_dim);
     return p.add(&Kernels::remember, args, units, grain, "remember");
 }
 

@@ -27,7 +27,7 @@ int64_t convolve(Program& p, Address x, Address dynamic, Address base, int64_t s
                             at<const float>(residual),
                             at<float>(out),
                             {}};
-    const int64_t grain = row_grain(args.rows->size, p.threads());
+    const int64_t grain = row_grain(args.rows->size, p.threads(), width);
     return p.add(&Kernels::convolve, args, args.rows->size, grain, "convolve");
 }
 

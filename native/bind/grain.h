@@ -6,12 +6,14 @@
 
 namespace draftwalk {
 
-// For many small units, such as rows: a few chunks for each thread, and no chunk of less than four
-// unless a thread would get nothing.
-inline int64_t row_grain(int64_t units, int64_t threads) {
-    const int64_t share = (units + threads - 1) / threads;
-    return std::max({(units + 4 * threads - 1) / (4 * threads), std::min<int64_t>(4, share),
-                     int64_t{1}});
+// To hand a chunk to another thread, and what it reads with it, takes as long as this many numbers.
+constexpr int64_t HANDED_OVER = 2048;
+
+// For small units, such as rows, of so many numbers: a few chunks for each thread, none of which is
+// sooner done than handed over.
+inline int64_t row_grain(int64_t units, int64_t threads, int64_t numbers) {
+    return std::max((units + 4 * threads - 1) / (4 * threads),
+                    (HANDED_OVER + numbers - 1) / numbers);
 }
 
 }  // namespace draftwalk

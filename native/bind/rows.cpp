@@ -2,6 +2,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -20,13 +21,13 @@ int64_t norm(Program& p, Address x, Address weight, Address residual, Address ou
     const NormArgs args{at<const float>(x), at<const float>(weight), at<const float>(residual),
                         at<float>(out),     {},                      rows,
                         width,              eps};
-    return p.add(&Kernels::norm, args, rows, row_grain(rows, p.threads()), "norm");
+    return p.add(&Kernels::norm, args, rows, row_grain(rows, p.threads(), width), "norm");
 }
 
 int64_t gather(Program& p, Address x, Address index, Address out, int64_t rows, int64_t width) {
     const GatherArgs args{at<const float>(x), at<const int64_t>(index), at<float>(out), rows,
                           width};
-    return p.add(&Kernels::gather, args, rows, row_grain(rows, p.threads()), "gather");
+    return p.add(&Kernels::gather, args, rows, row_grain(rows, p.threads(), width), "gather");
 }
 
 int64_t join(Program& p, const std::vector<Address>& parts, const std::vector<int64_t>& widths,
@@ -38,10 +39,11 @@ int64_t join(Program& p, const std::vector<Address>& parts, const std::vector<in
         args.parts[i] = at<const float>(parts[i]);
         args.widths[i] = widths[i];
     }
+    const int64_t width = std::accumulate(widths.begin(), widths.end(), int64_t{0});
     args.count = static_cast<int64_t>(parts.size());
     args.rows = rows;
     args.out = at<float>(out);
-    return p.add(&Kernels::join, args, rows, row_grain(rows, p.threads()), "join");
+    return p.add(&Kernels::join, args, rows, row_grain(rows, p.threads(), width), "join");
 }
 
 int64_t evaluate(Program& p, const std::string& function, Address x, Address out, int64_t count) {

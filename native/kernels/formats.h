@@ -39,9 +39,7 @@ DW_INLINE void put_half(uint8_t* halves, int output, uint16_t value) {
     memcpy(halves + 2 * output, &value, 2);
 }
 DW_INLINE Lanes halves_at(const uint8_t* bytes) {
-    uint16_t values[16];
-    memcpy(values, bytes, 32);
-    return load_half(values);
+    return load_half(reinterpret_cast<const uint16_t*>(bytes));
 }
 DW_INLINE Lanes negative(Lanes x) { return zero() - x; }
 

@@ -65,7 +65,8 @@ class Backlog:
         if now:
             self.catch_up(span.sequence for span in now)
             slots = {span.sequence: kept[span.sequence] for span in now}
-            self._drafter.observe(replace(rows, spans=tuple(now)), features, slots)
+            some = rows if len(now) == len(rows.spans) else replace(rows, spans=tuple(now))
+            self._drafter.observe(some, features, slots)
 
     def catch_up(self, slots: Iterable[int]) -> None:
         """Learns all that waits in some slots."""

@@ -16,6 +16,8 @@ from draftwalk.rows import Rows, Rowset
 from draftwalk.state import pass_over
 from draftwalk.state.attention import AttentionState
 
+_FEW = 8  # rows, of which each takes little more time than one alone
+
 
 class BlockDrafter(ABC):
     """What DFlash and DFlash2 drafters have in common.
@@ -87,28 +89,51 @@ class BlockDrafter(ABC):
 
         No block will ever stand behind places that do not.
         """
-        rowsets: list[Rowset] = []
-        index: list[int] = []
-        for span in rows.spans:
-            count = min(kept[span.sequence], self.context - span.context)
-            if count > 0:
-                rowsets.append(Rowset(span.sequence, [0] * count, span.context, "none"))
-                index.extend(range(span.start, span.start + count))
-        if not rowsets:
+        counts = {
+            span.sequence: min(kept[span.sequence], self.context - span.context)
+            for span in rows.spans
+        }
+        if max(counts.values()) <= 0:
             return
+        if self._takes_all(rows):
+            sizes, chosen = {span.sequence: span.size for span in rows.spans}, features
+        else:
+            sizes = {sequence: count for sequence, count in counts.items() if count > 0}
+            chosen = self._first(rows, features, sizes)
+        rowsets = [
+            Rowset(span.sequence, [0] * sizes[span.sequence], span.context, "none")
+            for span in rows.spans
+            if span.sequence in sizes
+        ]
         context = Rows.lay_out(rowsets, self._ops.device)
 
         def body(context: Rows, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
             self._backbone.inject(self.state, context, *inputs)
             return ()
 
-        if len(rowsets) == 1:  # one after the other, so there is nothing to gather
-            chosen = features[index[0] : index[-1] + 1]
-        else:
-            chosen = self._ops.gather(features, torch.tensor(index, device=self._ops.device))
         with pass_over(self.state, context) as injected:
             self._ops.run((self, "inject"), context, (chosen,), body)
-            injected.update({span.sequence: span.size for span in context.spans})
+            injected.update({sequence: max(0, counts[sequence]) for sequence in sizes})
+
+    def _takes_all(self, rows: Rows) -> bool:
+        """Whether all rows of a pass are injected, and those that are not kept dropped at its end.
+
+        Where they are few that takes less time than to cut the features.
+        """
+        spans = rows.spans
+        return (
+            rows.size <= _FEW
+            and sum(span.size for span in spans) == rows.size
+            and all(span.context + span.size <= self.context for span in spans)
+        )
+
+    def _first(self, rows: Rows, features: Tensor, sizes: Mapping[int, int]) -> Tensor:
+        """The features of the first rows of some spans, one span after the other."""
+        taken = [span for span in rows.spans if span.sequence in sizes]
+        if len(taken) == 1:  # one after the other, so there is nothing to gather
+            return features.narrow(0, taken[0].start, sizes[taken[0].sequence])
+        index = [span.start + n for span in taken for n in range(sizes[span.sequence])]
+        return self._ops.gather(features, torch.tensor(index, device=self._ops.device))
 
     def draft(
         self, requests: Sequence[DraftRequest], block: int | None = None

@@ -182,22 +182,21 @@ class Windows:
             certain: what else the step has.
         """
         sizes = [len(offer.confidence) for offer in offers]
-        free = [n for n, offer in enumerate(offers) if self._texts[offer.slot].switch is not None]
+        texts = [self._texts[offer.slot] for offer in offers]
+        free = [n for n, text in enumerate(texts) if text.switch is not None]
         if free:
-            fixed = [n for n in range(len(offers)) if self._texts[offers[n].slot].switch is None]
-            rows = certain.rows + sum(sizes[n] for n in fixed)
-            places = certain.places + sum(sizes[n] * offers[n].context for n in fixed)
-            beside = Certain(rows, certain.anchors, places)
-            drafted = self._drafted_rows([self._texts[offer.slot].asked for offer in offers])
-            asking = [offers[n] for n in free]
+            asking, beside = offers, certain
+            if len(free) < len(offers):
+                asking = [offers[n] for n in free]
+                beside = _beside(certain, [o for n, o in enumerate(offers) if n not in free])
+            drafted = self._drafted_rows([text.asked for text in texts])
             chances = [self._chances(offer) for offer in asking]
             found = self._search(asking, chances, len(offers), drafted, beside)
             if self._shortens and certain.rows == certain.anchors:  # else prompts are read, too
                 self._reach(asking, chances, len(offers), beside)
             for n, size in zip(free, found, strict=True):
                 sizes[n] = size if size >= offers[n].least else 0
-        for size, offer in zip(sizes, offers, strict=True):
-            text = self._texts[offer.slot]
+        for size, offer, text in zip(sizes, offers, texts, strict=True):
             text.confidence, text.verified = offer.confidence, size
         return sizes
 
@@ -316,6 +315,13 @@ class Windows:
             ]
             reach.tell(likely, prices, certain.anchors, free)
             self._reached = reach
+
+
+def _beside(certain: Certain, fixed: Sequence[Offer]) -> Certain:
+    """What is certain where some drafts are verified to their ends."""
+    rows = sum(len(offer.confidence) for offer in fixed)
+    places = sum(len(offer.confidence) * offer.context for offer in fixed)
+    return Certain(certain.rows + rows, certain.anchors, certain.places + places)
 
 
 def _affordable(offer: Offer, prices: Sequence[float], each: float, dearest: float) -> int:

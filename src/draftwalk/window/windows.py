@@ -15,7 +15,8 @@ from draftwalk.window.survival import Offset, Survival
 from draftwalk.window.switch import Switch
 
 # Whole drafts that are verified to learn about late positions: how many of all, at first and after
-# so many outcomes; as much of them as costs no more than so many plain steps.
+# so many outcomes, the drafter's own among them; as much of them as costs no more than so many
+# plain steps.
 _EXPLORED_FIRST, _EXPLORED, _OUTCOMES = 0.015, 0.003, 5000
 _TOO_DEAR = 3.0
 _PLAIN, _SELDOM = 12, 128  # drafting steps between two plain ones, at first and later
@@ -91,6 +92,7 @@ class Windows:
     def __init__(self, prior: Calibration, shortens: bool = False) -> None:
         self.survival = Survival(prior)
         self.costs = Costs()
+        self._known = prior.labels
         self._positions = len(prior.bias)
         self._shortens = shortens
         self._texts: dict[int, _Text] = {}
@@ -247,7 +249,7 @@ class Windows:
 
         Late positions would else be seen only where the drafter is sure.
         """
-        done = self.survival.labels / _OUTCOMES
+        done = (self._known + self.survival.labels) / _OUTCOMES
         self._explore += max(_EXPLORED, _EXPLORED_FIRST * (1.0 - done))
         if self._explore < 1.0:
             return False

@@ -16,7 +16,7 @@ from draftwalk.rows import Rows, Rowset
 from draftwalk.state import pass_over
 from draftwalk.state.attention import AttentionState
 
-_FEW = 8  # rows, of which each takes little more time than one alone
+_FEW = 8  # rows: so few take little more time than one
 
 
 class BlockDrafter(ABC):

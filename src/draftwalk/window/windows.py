@@ -92,7 +92,7 @@ class Windows:
     def __init__(self, prior: Calibration, shortens: bool = False) -> None:
         self.survival = Survival(prior)
         self.costs = Costs()
-        self._known = prior.labels
+        self._known = prior.labels  # outcomes behind the drafter's own calibration
         self._positions = len(prior.bias)
         self._shortens = shortens
         self._texts: dict[int, _Text] = {}

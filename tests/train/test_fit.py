@@ -11,11 +11,19 @@ import pytest
 import torch
 
 from draftwalk.errors import UserError
+from draftwalk.train.anchors import Lesson, blocks_at
 from draftwalk.train.checkpoints import read_standing, write_standing
-from draftwalk.train.fit import Fit, FitSettings, frequent_tokens, usable_answers
-from draftwalk.train.objective import Objective
+from draftwalk.train.fit import (
+    Fit,
+    FitSettings,
+    frequent_tokens,
+    learned_together,
+    usable_answers,
+)
+from draftwalk.train.objective import Losses, Objective, losses
 from draftwalk.train.optimisers import OptimiserSettings
 from draftwalk.train.order import DataOrder
+from draftwalk.train.precision import Precision
 from draftwalk.train.processes import Processes
 from draftwalk.train.schedule import Schedule
 from draftwalk.train.shards import AnswerSet, ShardWriter
@@ -23,7 +31,14 @@ from support.training import DATA, FACTS, SHAPE, answer, learner
 
 RATES = OptimiserSettings("muon", lr=0.02, vector_lr=0.01)
 SETTINGS = FitSettings(
-    answers=3, anchors=6, lengths=(3, 4, 6), frequent=20, drawn=10, inject=2, optimiser=RATES
+    answers=3,
+    anchors=6,
+    lengths=(3, 4, 6),
+    frequent=20,
+    drawn=10,
+    inject=2,
+    optimiser=RATES,
+    precision="highest",
 )
 
 
@@ -184,6 +199,52 @@ def test_a_head_has_room_for_all_candidates(data: AnswerSet) -> None:
     with pytest.raises(UserError, match="a head of 3 tokens has no 4 candidates"):
         new_fit(data, replace(SETTINGS, frequent=2, drawn=1))
     assert new_fit(data, replace(SETTINGS, frequent=4, drawn=0)).update().blocks > 0
+
+
+def test_lessons_of_one_kind_are_learned_in_one_pass() -> None:
+    def lesson(number: int, block: int, last: bool) -> Lesson:
+        one = answer(number)
+        kept = one.features[:, :48] if last else None
+        return Lesson(one, blocks_at(one, torch.tensor([9, 20]), block), kept)
+
+    kinds = [(3, True), (6, True), (3, False), (3, True), (6, True)]
+    lessons = [lesson(number, *kind) for number, kind in enumerate(kinds)]
+    groups = learned_together(lessons)
+    found = [[lessons.index(one) for one in group] for group in groups]
+    assert found == [[2], [0, 3], [1, 4]]
+
+
+@pytest.mark.parametrize("precision", ["highest", "high", "medium"])
+def test_products_are_as_exact_as_asked_while_it_learns_and_as_before_afterwards(
+    data: AnswerSet, precision: Precision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def watch(*args: object, **named: object) -> Losses:
+        seen.append(torch.get_float32_matmul_precision())
+        if len(seen) > 1:
+            raise KeyboardInterrupt
+        return losses(*args, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("draftwalk.train.fit.losses", watch)
+    before = torch.get_float32_matmul_precision()
+    fit = new_fit(data, replace(SETTINGS, lengths=(), precision=precision))
+    fit.update()
+    assert torch.get_float32_matmul_precision() == before
+    with pytest.raises(KeyboardInterrupt):
+        fit.update()
+    assert torch.get_float32_matmul_precision() == before
+    assert seen == [precision, precision]
+
+
+def test_less_exact_products_learn_the_same(data: AnswerSet) -> None:
+    """Where the processor has no units for them, exactly the same."""
+    found = []
+    for precision in ("highest", "medium"):
+        fit = new_fit(data, replace(SETTINGS, precision=precision))
+        found.append([fit.update().loss for _ in range(6)])
+    assert found[1] == pytest.approx(found[0], rel=0.02)
+    assert found[0][-1] != found[0][0]
 
 
 def test_nothing_but_loops_is_refused(tmp_path: Path) -> None:

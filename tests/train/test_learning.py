@@ -12,9 +12,9 @@ from draftwalk.ops.torch import TorchOperations
 from draftwalk.rows import Rows, Rowset
 from draftwalk.settings import Sampling
 from draftwalk.target.load import build_target
-from draftwalk.train.anchors import anchor_places, blocks_at, draw_anchors
+from draftwalk.train.anchors import Lesson, anchor_places, blocks_at, draw_anchors
 from draftwalk.train.head import whole_head
-from draftwalk.train.objective import Objective, losses
+from draftwalk.train.objective import Losses, Objective, losses
 from draftwalk.train.shape import Shape, new_config
 from draftwalk.train.shards import Answer
 from draftwalk.verify.noise import Noise
@@ -41,7 +41,7 @@ def test_it_computes_what_the_engine_computes(shape: Shape) -> None:
     drafter = build_drafter(made, ops, target.tables, target.depth, 256)
     one = answer(1)
     places = torch.tensor([7, 8, 20, 33, 38])
-    learned = learner(shape).hidden(one, blocks_at(one, places, shape.block))
+    learned = learner(shape).hidden([Lesson(one, blocks_at(one, places, shape.block))])
     drafter.state.open(0)
     at = 0
     for n, place in enumerate(places.tolist()):
@@ -61,13 +61,13 @@ def test_nothing_leaks_from_the_future_or_from_other_blocks(shape: Shape) -> Non
     one = answer(2)
     places = torch.tensor([8, 15, 16, 30])
     blocks = blocks_at(one, places, shape.block)
-    before = drafter.hidden(one, blocks).view(4, shape.block - 1, -1)
+    before = drafter.hidden([Lesson(one, blocks)]).view(4, shape.block - 1, -1)
     changed_at = 16  # the third block's anchor
     tokens, features = one.tokens.clone(), one.features.clone()
     tokens[changed_at] = (tokens[changed_at] + 1) % 150 + 5
     features[changed_at] += 1
     other = Answer(one.facts, tokens, one.learned, features)
-    after = drafter.hidden(other, blocks_at(other, places, shape.block))
+    after = drafter.hidden([Lesson(other, blocks_at(other, places, shape.block))])
     after = after.view(4, shape.block - 1, -1)
     assert torch.equal(before[:2], after[:2])
     assert not torch.equal(before[2], after[2])  # its own anchor
@@ -81,7 +81,7 @@ def test_losses_of_other_blocks_stay_bit_equal() -> None:
 
     def by_block(of: Answer) -> torch.Tensor:
         blocks = blocks_at(of, places, 6)
-        return losses(drafter, of, blocks, columns, Objective(), inject=False).head
+        return losses(drafter, [Lesson(of, blocks)], columns, Objective(), inject=False).head
 
     tokens = one.tokens.clone()
     tokens[30] = (tokens[30] + 1) % 150 + 5  # a label of the last block only
@@ -90,10 +90,39 @@ def test_losses_of_other_blocks_stay_bit_equal() -> None:
     assert not torch.equal(first[2], second[2])
 
 
+def test_answers_learned_together_are_learned_as_each_alone() -> None:
+    """Of different lengths, and with the target's own distribution."""
+    drafter = learner()
+    columns = whole_head(drafter.head)
+    lessons = []
+    for number, length in ((6, 40), (7, 25), (8, 33)):
+        one = answer(number, length, taps=3)
+        last, one = one.features[:, 96:], replace(one, features=one.features[:, :96])
+        lessons.append(Lesson(one, blocks_at(one, anchor_places(one)[::3], 6), last))
+
+    def learned(part: list[Lesson]) -> tuple[Losses, dict[str, torch.Tensor]]:
+        found = losses(drafter, part, columns, Objective(), inject=False)
+        found.total.backward()
+        grads = grad_of(drafter)
+        for value in drafter.parameters.values():
+            value.grad = None
+        return found, grads
+
+    together, grads = learned(lessons)
+    alone = [learned([lesson]) for lesson in lessons]
+    head = torch.cat([found.head for found, _ in alone])
+    torch.testing.assert_close(together.head, head, atol=1e-5, rtol=1e-5)
+    assert torch.equal(together.learned, torch.cat([found.learned for found, _ in alone]))
+    for name, grad in grads.items():
+        parts = torch.stack([one[name] for _, one in alone]).sum(0)
+        torch.testing.assert_close(grad, parts, atol=1e-4, rtol=1e-4)
+
+
 def test_gradients_reach_every_parameter() -> None:
     drafter, one = learner(), answer(4)
     blocks = blocks_at(one, anchor_places(one), 6)
-    losses(drafter, one, blocks, whole_head(drafter.head), Objective(), True).total.backward()
+    lessons = [Lesson(one, blocks)]
+    losses(drafter, lessons, whole_head(drafter.head), Objective(), True).total.backward()
     grads = grad_of(drafter)
     assert grads.keys() == drafter.parameters.keys()
     assert all(bool(grad.isfinite().all()) and bool(grad.any()) for grad in grads.values())

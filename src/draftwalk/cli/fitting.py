@@ -230,6 +230,7 @@ def _settings(learn: LearnOptions, drafter: DrafterConfig) -> FitSettings:
         objective=objective,
         optimiser=OptimiserSettings(learn.method.value, learn.rate),
         frozen=tuple(_PARTS[part] for part in learn.frozen or ()),
+        precision=learn.precision.value,
     )
 
 

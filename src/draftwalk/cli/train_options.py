@@ -24,6 +24,14 @@ class OffsetWeights(StrEnum):
     DECAY = "decay"
 
 
+class Precision(StrEnum):
+    """How exactly matrices are multiplied."""
+
+    HIGHEST = "highest"
+    HIGH = "high"
+    MEDIUM = "medium"
+
+
 class Frozen(StrEnum):
     """Parts that can be left as they start, to see what they are worth."""
 
@@ -224,6 +232,14 @@ class LearnOptions:
         list[Frozen] | None,
         typer.Option("--freeze", help="Leave a part as it starts. May be repeated."),
     ] = None
+    precision: Annotated[
+        Precision,
+        typer.Option(
+            "--matmul-precision",
+            help="Of products of matrices, as torch names it: medium multiplies in bfloat16 where "
+            "the processor has units for it, and adds in float32.",
+        ),
+    ] = Precision.MEDIUM
     seed: Annotated[
         int,
         typer.Option(

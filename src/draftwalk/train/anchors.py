@@ -8,6 +8,7 @@ rows, so that the ends of answers are learned too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -43,16 +44,41 @@ class Blocks:
         """[n, B - 1] the place of the row from which the target chose each label."""
         return self.anchors[:, None] + torch.arange(self.labels.shape[1])
 
-    def rows(self, mask: int, device: torch.device) -> Rows:
-        """The row table of a pass over all of them; each is a sequence of its own."""
-        masks = [mask] * self.labels.shape[1]
-        rowsets = [
-            Rowset(number, [token, *masks], place, "drafted")
-            for number, (place, token) in enumerate(
-                zip(self.anchors.tolist(), self.first.tolist(), strict=True)
-            )
-        ]
-        return Rows.lay_out(rowsets, device)
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """Blocks of one answer that are learned together.
+
+    Attributes:
+        answer: with the features that the drafter listens to.
+        blocks: where it drafts.
+        last: [n - 1, H] the last layer's outputs in this answer, to learn the target's distribution
+            from, if they were kept.
+    """
+
+    answer: Answer
+    blocks: Blocks
+    last: Tensor | None = None
+
+    @property
+    def reach(self) -> int:
+        """Places of context that any block sees."""
+        return int(self.blocks.anchors[-1])
+
+    def cost(self) -> float:
+        """What learning from it takes, in rows: a place of context is a tenth of a block's."""
+        return self.blocks.labels.numel() + len(self.blocks.anchors) + 0.1 * len(self.answer.tokens)
+
+
+def lay_out_blocks(lessons: Sequence[Lesson], mask: int, device: torch.device) -> Rows:
+    """The row table of a pass over the blocks of several lessons; each is a sequence of its own."""
+    rowsets: list[Rowset] = []
+    for lesson in lessons:
+        blocks = lesson.blocks
+        masks = [mask] * blocks.labels.shape[1]
+        for place, token in zip(blocks.anchors.tolist(), blocks.first.tolist(), strict=True):
+            rowsets.append(Rowset(len(rowsets), [token, *masks], place, "drafted"))
+    return Rows.lay_out(rowsets, device)
 
 
 def anchor_places(answer: Answer) -> Tensor:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from draftwalk.errors import UserError
-from draftwalk.train.anchors import Blocks, blocks_at, draw_anchors
+from draftwalk.train.anchors import Lesson, blocks_at, draw_anchors
 from draftwalk.train.checkpoints import Standing
 from draftwalk.train.features import check_taps
 from draftwalk.train.head import Columns, restricted_head, whole_head
@@ -24,6 +24,7 @@ from draftwalk.train.model import LearningDrafter
 from draftwalk.train.objective import Losses, Objective, losses
 from draftwalk.train.optimisers import Optimisers, OptimiserSettings
 from draftwalk.train.order import DataOrder
+from draftwalk.train.precision import Precision, matmul_precision
 from draftwalk.train.processes import Processes
 from draftwalk.train.schedule import Schedule
 from draftwalk.train.shards import Answer, AnswerSet
@@ -47,6 +48,7 @@ class FitSettings:
         objective: how offsets are weighed.
         optimiser: rates and the rest.
         frozen: parts of names of parameters that stay as they start.
+        precision: of products of matrices in an update.
     """
 
     answers: int = 4
@@ -59,6 +61,7 @@ class FitSettings:
     objective: Objective = field(default_factory=Objective)
     optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
     frozen: tuple[str, ...] = ()
+    precision: Precision = "medium"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,25 +128,6 @@ _COUNTED: tuple[Callable[[Losses], Tensor], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Drawn:
-    """Blocks of an update in one answer.
-
-    Attributes:
-        answer: with the features that the drafter listens to.
-        blocks: where it drafts.
-        last: [n - 1, H] outputs of the target's last layer, if they were kept.
-    """
-
-    answer: Answer
-    blocks: Blocks
-    last: Tensor | None
-
-    def cost(self) -> float:
-        """What learning from them takes, in rows: a place of context is a tenth of a block's."""
-        return self.blocks.labels.numel() + len(self.blocks.anchors) + 0.1 * len(self.answer.tokens)
-
-
 class Fit:
     """A run in memory.
 
@@ -204,17 +188,10 @@ class Fit:
         """One update."""
         chosen = [self._draw(number) for number in self._order.take(self.settings.answers)]
         columns = self._head(chosen)
-        inject = self.step < self.settings.inject
         blocks = sum(len(one.blocks.anchors) for one in chosen)
-        parts = []
-        for one in self._processes.share(chosen, _Drawn.cost):
-            rarity = self._rarity[: one.blocks.labels.shape[1]]
-            objective = self.settings.objective
-            part = losses(
-                self.drafter, one.answer, one.blocks, columns, objective, inject, rarity, one.last
-            )
-            (part.total / blocks).backward()  # type: ignore[no-untyped-call]
-            parts.append(part)
+        mine = self._processes.share(chosen, Lesson.cost)
+        with matmul_precision(self.settings.precision):
+            parts = [self._learn(lessons, columns, blocks) for lessons in learned_together(mine)]
         self._processes.add([one.grad for one in self._trained.values() if one.grad is not None])
         self.gradient = self._optimisers.step(self.schedule.factor(self.step))
         self.step += 1
@@ -254,7 +231,15 @@ class Fit:
         self.step = cast(int, standing.progress["step"])
         self.anchors = cast(int, standing.progress["anchors"])
 
-    def _draw(self, number: int) -> _Drawn:
+    def _learn(self, lessons: Sequence[Lesson], columns: Columns, blocks: int) -> Losses:
+        """Adds gradients of lessons to the parameters, over all the blocks of the update."""
+        rarity = self._rarity[: lessons[0].blocks.labels.shape[1]]
+        inject = self.step < self.settings.inject
+        part = losses(self.drafter, lessons, columns, self.settings.objective, inject, rarity)
+        (part.total / blocks).backward()  # type: ignore[no-untyped-call]
+        return part
+
+    def _draw(self, number: int) -> Lesson:
         data, drafter = self._data, self.drafter
         heard = data.features(number, drafter.config.taps)
         assert heard is not None, "all answers have the taps"
@@ -263,9 +248,9 @@ class Fit:
         places = draw_anchors(answer, self.settings.anchors, generator)
         length = self._lengths[int(torch.randint(len(self._lengths), (), generator=generator))]
         last = data.features(number, (drafter.tables.last,))
-        return _Drawn(answer, blocks_at(answer, places, length), last)
+        return Lesson(answer, blocks_at(answer, places, length), last)
 
-    def _head(self, chosen: list[_Drawn]) -> Columns:
+    def _head(self, chosen: list[Lesson]) -> Columns:
         head, multiplier = self.drafter.head, self.drafter.config.multiplier
         if not self.settings.frequent:
             return whole_head(head, multiplier)
@@ -284,6 +269,18 @@ class Fit:
             "the target": self._data.facts.target,
             "the optimiser": self.settings.optimiser.method,
         }
+
+
+def learned_together(lessons: Sequence[Lesson]) -> list[list[Lesson]]:
+    """Lessons of one pass each: equally long blocks, all with the last layer's outputs or none.
+
+    Matrices then meet many rows at a time.
+    """
+    groups: dict[tuple[int, bool], list[Lesson]] = {}
+    for lesson in lessons:
+        kind = lesson.blocks.labels.shape[1], lesson.last is not None
+        groups.setdefault(kind, []).append(lesson)
+    return [groups[kind] for kind in sorted(groups)]
 
 
 def usable_answers(data: AnswerSet) -> list[int]:

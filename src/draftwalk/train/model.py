@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,10 +17,9 @@ from draftwalk.ops.memory import KVTensors
 from draftwalk.ops.torch import DenseMatrix
 from draftwalk.rows import Rows, Rowset
 from draftwalk.target.decoder import Decoder
-from draftwalk.train.anchors import Blocks
+from draftwalk.train.anchors import Lesson, lay_out_blocks
 from draftwalk.train.learning import LayerContexts, LearningOperations, NoContexts
 from draftwalk.train.selector import SelectorParts
-from draftwalk.train.shards import Answer
 from draftwalk.weights import Checkpoint
 from draftwalk.weights.source import TensorSource
 from draftwalk.weights.tensor import RawTensor
@@ -126,22 +126,31 @@ class LearningDrafter:
         """Where it is trained."""
         return self._ops.device
 
-    def hidden(self, answer: Answer, blocks: Blocks) -> Tensor:
-        """Final-normed drafted rows [n * (B - 1), H] of blocks in one answer.
+    def hidden(self, lessons: Sequence[Lesson]) -> Tensor:
+        """Final-normed drafted rows [n * (B - 1), H] of all lessons' blocks, equally long ones.
 
-        Each block sees the answer strictly before its anchor, and its own rows.
+        Each block sees its answer strictly before its anchor, and its own rows.
         """
-        reach = int(blocks.anchors[-1])
-        context = self._context(answer, reach)
-        rows = blocks.rows(self.config.mask, self.device)
-        # One object for all blocks tells the attention that they stand in the same text.
-        layers = [dict.fromkeys(range(len(rows.spans)), kv) for kv in context]
+        rows = lay_out_blocks(lessons, self.config.mask, self.device)
+        # One object for all blocks of a lesson tells the attention that they stand in one text.
+        owners = [n for n, lesson in enumerate(lessons) for _ in lesson.blocks.anchors]
+        layers = [
+            {block: contexts[owner] for block, owner in enumerate(owners)}
+            for contexts in self._contexts(lessons)
+        ]
         out = self._backbone.forward(LayerContexts(layers), rows)
         return self._ops.gather(out, rows.wanted)
 
-    def _context(self, answer: Answer, reach: int) -> list[tuple[Tensor, Tensor]]:
-        """Every layer's K/V [reach, G, D] of the text before the last anchor."""
-        features = answer.features[:reach].to(self.device, torch.float32)
-        rows = Rows.lay_out([Rowset(0, [0] * reach, 0, "none")], self.device)
+    def _contexts(self, lessons: Sequence[Lesson]) -> list[list[tuple[Tensor, Tensor]]]:
+        """For every layer and lesson K/V [reach, G, D] of the text before the last anchor."""
+        reaches = [lesson.reach for lesson in lessons]
+        heard = torch.cat([lesson.answer.features[: lesson.reach] for lesson in lessons])
+        features = heard.to(self.device, torch.float32)
+        rowsets = [Rowset(n, [0] * reach, 0, "none") for n, reach in enumerate(reaches)]
+        rows = Rows.lay_out(rowsets, self.device)
         injected = self._backbone.inject(NoContexts(), rows, features)
-        return [(kv.k, kv.v) for kv in injected if isinstance(kv, KVTensors)]
+        return [
+            list(zip(torch.split(kv.k, reaches), torch.split(kv.v, reaches), strict=True))
+            for kv in injected
+            if isinstance(kv, KVTensors)
+        ]

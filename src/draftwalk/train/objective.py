@@ -1,17 +1,17 @@
-"""What a drafter is trained for: the loss of blocks in one answer."""
+"""What a drafter is trained for: the loss of blocks."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from draftwalk.train.anchors import Blocks
+from draftwalk.train.anchors import Lesson
 from draftwalk.train.head import Columns, Teaching, read_head
 from draftwalk.train.model import LearningDrafter
 from draftwalk.train.selector import read_selector
-from draftwalk.train.shards import Answer
 from draftwalk.train.weighting import Weighting, d_pace, decay
 
 
@@ -37,7 +37,7 @@ class Objective:
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Losses of one answer's blocks, and counts by offset for the log.
+    """Losses of blocks, and counts by offset for the log.
 
     Attributes:
         total: what is minimised: a sum over blocks.
@@ -70,38 +70,32 @@ class Losses:
 
 def losses(
     drafter: LearningDrafter,
-    answer: Answer,
-    blocks: Blocks,
+    lessons: Sequence[Lesson],
     columns: Columns,
     objective: Objective,
     inject: bool,
     rarity: Tensor | None = None,
-    last: Tensor | None = None,
 ) -> Losses:
     """Runs blocks through the drafter.
 
     Args:
         drafter: what is trained.
-        answer: where the blocks stand.
-        blocks: which.
+        lessons: the blocks, all of the same length B; none or all of them have the last layer's
+            outputs.
         columns: the head; every label is among its ids.
         objective: how offsets are weighed.
         inject: see `read_selector`.
         rarity: see `decay`; by default all blocks are of the same length.
-        last: [n - 1, H] the last layer's outputs in this answer, to learn its distribution from.
     """
-    hidden = drafter.hidden(answer, blocks)
-    learned = blocks.learned.to(hidden.device)
+    hidden = drafter.hidden(lessons)
+    blocks = [lesson.blocks for lesson in lessons]
+    learned = torch.cat([part.learned for part in blocks]).to(hidden.device)
     shape, flat = learned.shape, learned.reshape(-1)
     rows = hidden[flat]
-    labels = blocks.labels.to(hidden.device)[learned]
+    labels = torch.cat([part.labels for part in blocks]).to(hidden.device)[learned]
     selector = drafter.selector
     count = 1 if selector is None else drafter.candidates
-    teaching = None
-    if last is not None and objective.taught > 0.0:
-        tables = drafter.tables
-        hidden_of_target = tables.finish(last[blocks.choosers[blocks.learned]].to(rows))
-        teaching = Teaching(hidden_of_target, objective.taught, tables.softcap)
+    teaching = _teaching(drafter, lessons, objective.taught)
     head = read_head(rows, labels, columns, count, teaching)
 
     def spread(values: Tensor) -> Tensor:
@@ -118,10 +112,27 @@ def losses(
     total = (weights * loss).sum()
     covered = selected = right
     if selector is not None:
-        before = blocks.before.to(hidden.device)[learned]
+        before = torch.cat([part.before for part in blocks]).to(hidden.device)[learned]
         chosen = read_selector(
             selector, drafter.embedding, columns, rows, head.best, before, labels, inject
         )
         total = total + objective.selector * (weights * spread(chosen.loss)).sum()
         covered, selected = spread(chosen.covered), spread(chosen.right)
     return Losses(total, surprise, learned, right, covered, selected)
+
+
+def _teaching(drafter: LearningDrafter, lessons: Sequence[Lesson], share: float) -> Teaching | None:
+    """The target's rows that chose what the lessons' blocks learn."""
+    tables = drafter.tables
+    if share <= 0.0:
+        return None
+    chosen = [
+        lesson.last[lesson.blocks.choosers[lesson.blocks.learned]]
+        for lesson in lessons
+        if lesson.last is not None
+    ]
+    if not chosen:
+        return None
+    assert len(chosen) == len(lessons), "lessons with and without the last layer are learned apart"
+    hidden = tables.finish(torch.cat(chosen).to(drafter.device, torch.float32))
+    return Teaching(hidden, share, tables.softcap)

@@ -84,20 +84,45 @@ def best_fixed(logs: Sequence[Log], prices: Prices, block: int) -> float:
     return max(speeds)
 
 
-def new_windows(prices: Prices, block: int, prior: Calibration | None = None) -> Windows:
+class Watch:
+    """A clock that only choosing moves.
+
+    Args:
+        look: seconds that it takes to settle a window and to learn from it.
+    """
+
+    def __init__(self, look: float = 0.0) -> None:
+        self.time = 0.0
+        self._look = look
+
+    def __call__(self) -> float:
+        self.time += 0.5 * self._look  # it is read before and after
+        return self.time
+
+
+def new_windows(
+    prices: Prices, block: int, prior: Calibration | None = None, watch: Watch | None = None
+) -> Windows:
     """Windows that know what passes cost."""
-    windows = Windows(prior or Calibration.usual(block - 1), shortens=prices.token > 0.0)
+    known, shortens = prior or Calibration.usual(block - 1), prices.token > 0.0
+    windows = Windows(known, shortens, watch or Watch())
     windows.measured(Measured({rows: prices.passes(rows) for rows in range(1, block + 1)}))
     return windows
 
 
-def ride(windows: Windows, log: Log, prices: Prices, sampling: Sampling | None = None) -> Ride:
-    """A text with the window chosen in every step."""
-    sampling = sampling or Sampling()
+def ride(
+    windows: Windows,
+    log: Log,
+    prices: Prices,
+    sampling: Sampling | None = None,
+    watch: Watch | None = None,
+) -> Ride:
+    """A text with the window chosen in every step; `watch` is the windows' own, if it costs."""
+    sampling, watch = sampling or Sampling(), watch or Watch()
     windows.begin(0, AUTO, sampling)
     done, at = Ride(), 0
     while at < len(log):
-        place = log[at]
+        place, before = log[at], watch.time
         room = min(len(place.confidence), len(log) - at - 1)
         limit = windows.limits({0: room})[0]
         size = 0
@@ -108,7 +133,7 @@ def ride(windows: Windows, log: Log, prices: Prices, sampling: Sampling | None =
         windows.learn(0, right)
         verify, draft = prices.passes(1 + size), prices.drafting(limit)
         windows.spent(Spent((0,), 1 + size, (1 + size) * at, False, draft, verify, 0.0))
-        done.seconds += draft + verify
+        done.seconds += draft + verify + watch.time - before
         done.tokens += right + 1
         done.steps += 1
         done.off += not limit

@@ -6,7 +6,7 @@ import pytest
 
 from draftwalk.settings import Sampling, Window
 from draftwalk.window import Calibration, Certain, Measured, Offer, Spent, Windows
-from support.replay import Prices, regimes, ride
+from support.replay import Prices, Watch, regimes, ride
 
 POSITIONS = 7
 AUTO = Window(auto=True)
@@ -16,7 +16,7 @@ DEAR = Measured({rows: 3.0 + 2.0 * rows for rows in range(1, 9)})
 
 
 def made(found: Measured = CHEAP) -> Windows:
-    windows = Windows(Calibration.usual(POSITIONS))
+    windows = Windows(Calibration.usual(POSITIONS), clock=Watch())
     windows.measured(found)
     return windows
 
@@ -44,7 +44,7 @@ def test_a_fixed_window_is_all_there_is() -> None:
 
 
 def test_plain_decoding_asks_for_nothing() -> None:
-    windows = Windows(Calibration.usual(POSITIONS))
+    windows = Windows(Calibration.usual(POSITIONS), clock=Watch())
     for window in (Window(n_max=0), Window(n_max=0, auto=True)):
         windows.begin(0, window, Sampling())
         assert windows.limits({0: POSITIONS})[0] == 0 == windows.asked(0)
@@ -61,7 +61,7 @@ def test_without_a_drafter_there_is_nothing_to_decide() -> None:
 
 
 def test_costs_are_measured_once_if_somebody_needs_them() -> None:
-    windows = Windows(Calibration.usual(POSITIONS))
+    windows = Windows(Calibration.usual(POSITIONS), clock=Watch())
     windows.begin(0, AUTO, Sampling(temperature=1.0, seed=1, rule="rejection"))
     assert not windows.wants_measures
     windows.begin(1, AUTO, Sampling())
@@ -118,7 +118,7 @@ def test_a_step_now_and_then_is_plain_where_all_draft() -> None:
 def test_what_plain_decoding_costs_is_found_out_while_drafting_pays() -> None:
     """A first look that was wrong must not keep windows too short for good."""
     prices = Prices(lambda rows: 4.0 + 0.3 * rows, 0.5)
-    windows = Windows(Calibration.usual(POSITIONS))
+    windows = Windows(Calibration.usual(POSITIONS), clock=Watch())
     wrong = {rows: prices.passes(rows) for rows in range(1, POSITIONS + 2)} | {1: 3.6}
     windows.measured(Measured(wrong))
     ride(windows, regimes(8000, 10, POSITIONS + 1, 5), prices)
@@ -198,7 +198,7 @@ DRAFTS = {tokens: 0.5 + 0.4 * tokens for tokens in range(1, POSITIONS + 1)}
 
 
 def shortening(found: Measured = CHEAP) -> Windows:
-    windows = Windows(Calibration.usual(POSITIONS), shortens=True)
+    windows = Windows(Calibration.usual(POSITIONS), True, Watch())
     windows.measured(found)
     windows.begin(0, AUTO, Sampling())
     return windows

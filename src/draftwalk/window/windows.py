@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from time import perf_counter
 
 from draftwalk.settings import Sampling, Window
 from draftwalk.window.calibration import Calibration
 from draftwalk.window.choice import best_windows, survivals
 from draftwalk.window.costs import Costs, Measured, Spent
 from draftwalk.window.history import History
+from draftwalk.window.hold import Hold, Worth
 from draftwalk.window.reach import Reach, saves
 from draftwalk.window.survival import Offset, Survival
 from draftwalk.window.switch import Switch
@@ -20,6 +22,7 @@ from draftwalk.window.switch import Switch
 _EXPLORED_FIRST, _EXPLORED, _OUTCOMES = 0.015, 0.003, 5000
 _TOO_DEAR = 3.0
 _PLAIN, _SELDOM = 12, 128  # drafting steps between two plain ones, at first and later
+_LEARNING, _LOOKED = 2.0, 0.1  # a look takes as long again afterwards; rate of one in its mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ class _Text:
     plain: bool
     least: int
     reach: Reach
+    hold: Hold
     switch: Switch | None = None
     history: History | None = None
     offset: Offset = field(default_factory=Offset)
@@ -87,17 +91,27 @@ class Windows:
     Args:
         prior: how confidence and acceptance belong together, as far as the drafter says.
         shortens: whether a draft of fewer tokens costs less.
+        clock: seconds, to know what choosing takes.
     """
 
-    def __init__(self, prior: Calibration, shortens: bool = False) -> None:
+    def __init__(
+        self,
+        prior: Calibration,
+        shortens: bool = False,
+        clock: Callable[[], float] = perf_counter,
+    ) -> None:
         self.survival = Survival(prior)
         self.costs = Costs()
         self._known = prior.labels  # outcomes behind the drafter's own calibration
         self._positions = len(prior.bias)
         self._shortens = shortens
+        self._clock = clock
+        self._looking = 0.0  # seconds
+        self._held: _Text | None = None  # the text of this step, if it takes its window unseen
         self._texts: dict[int, _Text] = {}
         # How the latest text goes on.
         self._usual, self._reached = Switch(), Reach(self._positions)
+        self._holding = Hold(self._positions)
         self._explore = 0.0
         self._plain = self._until_plain = _PLAIN
         self._measured = False
@@ -106,7 +120,8 @@ class Windows:
         """A text starts in a slot."""
         plain = self._positions > 0 and window.n_max == 0
         temperature = 0.0 if sampling.greedy else sampling.temperature
-        text = _Text(temperature, plain, window.n_min, self._reached.following())
+        reach, hold = self._reached.following(), self._holding.following()
+        text = _Text(temperature, plain, window.n_min, reach, hold)
         if window.auto and self._positions and not plain:
             if sampling.rule == "rejection":
                 text.history = History(self._positions)
@@ -137,6 +152,14 @@ class Windows:
 
         All blocks of a pass are as long as the longest, so whoever is free drafts as much.
         """
+        self._held = None
+        if len(rooms) == 1:
+            ((slot, room),) = rooms.items()
+            text = self._texts[slot]
+            if room > 0 and text.hold.holds():
+                wanted = max(text.hold.window, text.least) if self._shortens else room
+                text.asked, self._held = min(room, wanted), text
+                return {slot: text.asked}
         asked = {slot: self.limit(slot, room) for slot, room in rooms.items()}
         drafting = [limit for limit in asked.values() if limit]
         free = [slot for slot in asked if asked[slot] and self._texts[slot].switch is not None]
@@ -169,7 +192,8 @@ class Windows:
             if text.switch.asks():
                 text.exploring = self._explores()
                 whole = text.exploring or not self._shortens
-                text.asked = room if whole else min(room, max(text.reach.limit, text.least))
+                wanted = max(text.reach.limit, text.hold.curious, text.least)
+                text.asked = room if whole else min(room, wanted)
         return text.asked
 
     def asked(self, slot: int) -> int:
@@ -183,6 +207,9 @@ class Windows:
             offers: the drafts of this step.
             certain: what else the step has.
         """
+        if self._held is not None:
+            return [self._unseen(self._held, len(offer.confidence)) for offer in offers]
+        start = self._clock()
         sizes = [len(offer.confidence) for offer in offers]
         texts = [self._texts[offer.slot] for offer in offers]
         free = [n for n, text in enumerate(texts) if text.switch is not None]
@@ -193,13 +220,16 @@ class Windows:
                 beside = _beside(certain, [o for n, o in enumerate(offers) if n not in free])
             drafted = self._drafted_rows([text.asked for text in texts])
             chances = [self._chances(offer) for offer in asking]
-            found = self._search(asking, chances, len(offers), drafted, beside)
-            if self._shortens and certain.rows == certain.anchors:  # else prompts are read, too
-                self._reach(asking, chances, len(offers), beside)
+            found, worth = self._search(asking, chances, len(offers), drafted, beside)
+            if certain.rows == certain.anchors:  # else prompts are read, too
+                self._look_on(asking, chances, len(offers), beside, worth)
             for n, size in zip(free, found, strict=True):
                 sizes[n] = size if size >= offers[n].least else 0
         for size, offer, text in zip(sizes, offers, texts, strict=True):
             text.confidence, text.verified = offer.confidence, size
+        if free:
+            took = _LEARNING * (self._clock() - start)
+            self._looking += _LOOKED * (min(took, 2.0 * self._looking or took) - self._looking)
         return sizes
 
     def learn(self, slot: int, accepted: int, judged: bool = True) -> None:
@@ -221,11 +251,17 @@ class Windows:
 
     def spent(self, step: Spent) -> None:
         """Takes in what the step took; it ends with that."""
-        if self._measured:
+        if self._measured and self._held is None:
             drafted = [text for slot in step.slots if (text := self._texts[slot]).asked]
             resumed = any(text.probing for text in drafted)
             rows = self._drafted_rows([text.asked for text in drafted])
             self.costs.learn(step, rows, usual=not resumed)
+
+    def _unseen(self, text: _Text, drafted: int) -> int:
+        """The window of a text that holds one."""
+        text.confidence, text.verified = (), 0
+        size = min(drafted, max(text.hold.window, text.least))
+        return size if size >= text.least else 0
 
     def _drafted_rows(self, asked: Sequence[int]) -> int:
         """Rows of a pass that drafts so many tokens for each text; all its blocks are alike."""
@@ -267,7 +303,8 @@ class Windows:
         blocks: int,
         drafted: int,
         certain: Certain,
-    ) -> list[int]:
+    ) -> tuple[list[int], Worth]:
+        """The windows, and what a step with the best ones is worth."""
         texts = [self._texts[offer.slot] for offer in offers]
         chains = [survivals(one) for one in chances]
         costs, draft = self.costs, self.costs.of_draft(drafted)
@@ -279,10 +316,13 @@ class Windows:
             chains, contexts, certain.rows, certain.anchors, prices, costs.place
         )
         plain = (costs.of_pass(certain.anchors, certain.places) + costs.rest) / certain.anchors
+        gained = float(certain.anchors)
         for text, chain, window in zip(texts, chains, windows, strict=True):
             more = (paid - prices[0]) * window / sum(windows) if window else 0.0
+            more_tokens = sum(chain[:window])
+            gained += more_tokens
             assert text.switch is not None, "only texts whose window is free are searched for"
-            text.switch.tell(1.0 + sum(chain[:window]), 1.0 + (draft / blocks + more) / plain)
+            text.switch.tell(1.0 + more_tokens, 1.0 + (draft / blocks + more) / plain)
             self._usual = text.switch
         dearest = prices[0] + (_TOO_DEAR - 1.0) * plain - draft / blocks
         for n, (text, offer) in enumerate(zip(texts, offers, strict=True)):
@@ -291,20 +331,21 @@ class Windows:
                 windows[n] = max(windows[n], _affordable(offer, prices, each, dearest))
             if text.probing and offer.confidence:
                 windows[n] = max(windows[n], 1)
-        return windows
+        return windows, Worth(gained, paid, plain)
 
-    def _reach(
+    def _look_on(
         self,
         offers: Sequence[Offer],
         chances: Sequence[Sequence[float]],
         blocks: int,
         certain: Certain,
+        worth: Worth,
     ) -> None:
         """Tells now and then how far drafts should have gone, were all of them as long."""
         costs, free = self.costs, len(offers)
         for offer, likely in zip(offers, chances, strict=True):
-            reach = self._texts[offer.slot].reach
-            if not likely or not reach.listens():
+            reach, hold = self._texts[offer.slot].reach, self._texts[offer.slot].hold
+            if not likely or not (hold.resumes or reach.listens()):
                 continue
             most, rows = self._positions, certain.rows
             passes = costs.of_passes(range(rows + free, rows + free * most + 1, free))
@@ -316,7 +357,9 @@ class Windows:
                 for tokens, (verified, drafted) in enumerate(zip(passes, drafts, strict=True), 1)
             ]
             reach.tell(likely, prices, certain.anchors, free)
-            self._reached = reach
+            if certain.anchors == 1:
+                hold.tell(survivals(likely), prices, worth, self._looking)
+            self._reached, self._holding = reach, hold
 
 
 def _beside(certain: Certain, fixed: Sequence[Offer]) -> Certain:

@@ -48,11 +48,14 @@ def parts(shape: Shape = SHAPE, lively: bool = True) -> tuple[DrafterConfig, dic
 
 
 def learner(
-    shape: Shape = SHAPE, lively: bool = True, device: torch.device = CPU
+    shape: Shape = SHAPE,
+    lively: bool = True,
+    device: torch.device = CPU,
+    rows: torch.dtype = torch.float32,
 ) -> LearningDrafter:
     """A drafter to train."""
     config, tensors = parts(shape, lively)
-    return LearningDrafter(config, tensors, tables(device), 256, device)
+    return LearningDrafter(config, tensors, tables(device), 256, device, rows)
 
 
 def answer(seed: int, length: int = 40, prompt: int = 7, taps: int = len(TAPS)) -> Answer:

@@ -25,11 +25,12 @@ class OffsetWeights(StrEnum):
 
 
 class Precision(StrEnum):
-    """How exactly matrices are multiplied."""
+    """How exactly a drafter computes while learning."""
 
     HIGHEST = "highest"
     HIGH = "high"
     MEDIUM = "medium"
+    BFLOAT16 = "bfloat16"
 
 
 class Frozen(StrEnum):
@@ -235,9 +236,9 @@ class LearnOptions:
     precision: Annotated[
         Precision,
         typer.Option(
-            "--matmul-precision",
-            help="Of products of matrices, as torch names it: medium multiplies in bfloat16 where "
-            "the processor has units for it, and adds in float32.",
+            "--precision",
+            help="Of products, as torch names it: medium multiplies in bfloat16 where the "
+            "processor has units for it. bfloat16 has activations in it too: only for those.",
         ),
     ] = Precision.MEDIUM
     seed: Annotated[

@@ -80,6 +80,7 @@ class LearningDrafter:
         tables: the target's.
         context: most tokens of a text.
         device: where it is trained.
+        rows: type of the network's rows.
 
     Raises:
         CheckpointError: the tensors do not fit the configuration, or are what is not trained.
@@ -92,6 +93,7 @@ class LearningDrafter:
         tables: TargetTables,
         context: int,
         device: torch.device,
+        rows: torch.dtype = torch.float32,
     ) -> None:
         if config.bias or config.sinks or config.interleaved or config.softcap is not None:
             raise CheckpointError("drafters with biases, sinks or a softcap are not trained")
@@ -100,6 +102,7 @@ class LearningDrafter:
         self.embedding = tables.embedding
         self.head = tables.head
         self._ops = LearningOperations(device)
+        self._rows = rows
         source = TensorSource(tensors, "the drafter")
         embedding = DenseMatrix(tables.embedding)
         self._backbone = Backbone(config, source, self._ops, embedding, context)
@@ -132,14 +135,16 @@ class LearningDrafter:
         Each block sees its answer strictly before its anchor, and its own rows.
         """
         rows = lay_out_blocks(lessons, self.config.mask, self.device)
-        # One object for all blocks of a lesson tells the attention that they stand in one text.
-        owners = [n for n, lesson in enumerate(lessons) for _ in lesson.blocks.anchors]
-        layers = [
-            {block: contexts[owner] for block, owner in enumerate(owners)}
-            for contexts in self._contexts(lessons)
-        ]
-        out = self._backbone.forward(LayerContexts(layers), rows)
-        return self._ops.gather(out, rows.wanted)
+        narrow = self._rows != torch.float32
+        with torch.autocast(self.device.type, self._rows, enabled=narrow):
+            # One object for all blocks of a lesson tells the attention that they stand in one text.
+            owners = [n for n, lesson in enumerate(lessons) for _ in lesson.blocks.anchors]
+            layers = [
+                {block: contexts[owner] for block, owner in enumerate(owners)}
+                for contexts in self._contexts(lessons)
+            ]
+            out = self._backbone.forward(LayerContexts(layers), rows)
+        return self._ops.gather(out.float(), rows.wanted)
 
     def _contexts(self, lessons: Sequence[Lesson]) -> list[list[tuple[Tensor, Tensor]]]:
         """For every layer and lesson K/V [reach, G, D] of the text before the last anchor."""

@@ -85,6 +85,7 @@ def fitted(data: AnswerSet, device: torch.device, updates: int, taught: float) -
         drawn=10,
         optimiser=OptimiserSettings(lr=0.01, vector_lr=0.01),
         objective=Objective(taught=taught),
+        precision="highest",
     )
     fit = Fit(learner(lively=False, device=device), data, settings, Schedule(warm_up=2))
     losses = [fit.update().loss for _ in range(updates)]

@@ -23,10 +23,11 @@ from draftwalk.train.fit import (
 from draftwalk.train.objective import Losses, Objective, losses
 from draftwalk.train.optimisers import OptimiserSettings
 from draftwalk.train.order import DataOrder
-from draftwalk.train.precision import Precision
+from draftwalk.train.precision import Precision, products_type
 from draftwalk.train.processes import Processes
 from draftwalk.train.schedule import Schedule
 from draftwalk.train.shards import AnswerSet, ShardWriter
+from support.models import CPU
 from support.training import DATA, FACTS, SHAPE, answer, learner
 
 RATES = OptimiserSettings("muon", lr=0.02, vector_lr=0.01)
@@ -201,7 +202,9 @@ def test_a_head_has_room_for_all_candidates(data: AnswerSet) -> None:
     assert new_fit(data, replace(SETTINGS, frequent=4, drawn=0)).update().blocks > 0
 
 
-def test_lessons_of_one_kind_are_learned_in_one_pass() -> None:
+def test_lessons_of_one_kind_are_learned_in_one_pass_up_to_some_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def lesson(number: int, block: int, last: bool) -> Lesson:
         one = answer(number)
         kept = one.features[:, :48] if last else None
@@ -209,9 +212,14 @@ def test_lessons_of_one_kind_are_learned_in_one_pass() -> None:
 
     kinds = [(3, True), (6, True), (3, False), (3, True), (6, True)]
     lessons = [lesson(number, *kind) for number, kind in enumerate(kinds)]
-    groups = learned_together(lessons)
-    found = [[lessons.index(one) for one in group] for group in groups]
-    assert found == [[2], [0, 3], [1, 4]]
+    numbers = {id(lesson): number for number, lesson in enumerate(lessons)}
+
+    def found() -> list[list[int]]:
+        return [[numbers[id(one)] for one in group] for group in learned_together(lessons)]
+
+    assert found() == [[2], [0, 3], [1, 4]]
+    monkeypatch.setattr("draftwalk.train.fit._ROWS_OF_A_PASS", 1.5 * lessons[1].cost())
+    assert found() == [[2], [0, 3], [1], [4]]
 
 
 @pytest.mark.parametrize("precision", ["highest", "high", "medium", "bfloat16"])
@@ -228,7 +236,9 @@ def test_products_are_as_exact_as_asked_while_it_learns_and_as_before_afterwards
 
     monkeypatch.setattr("draftwalk.train.fit.losses", watch)
     before = torch.get_float32_matmul_precision()
-    fit = new_fit(data, replace(SETTINGS, lengths=(), precision=precision))
+    settings = replace(SETTINGS, lengths=(), precision=precision)
+    drafter = learner(products=products_type(precision, CPU))
+    fit = Fit(drafter, data, settings, Schedule())
     fit.update()
     assert torch.get_float32_matmul_precision() == before
     with pytest.raises(KeyboardInterrupt):

@@ -118,12 +118,12 @@ def test_answers_learned_together_are_learned_as_each_alone() -> None:
         torch.testing.assert_close(grad, parts, atol=1e-4, rtol=1e-4)
 
 
-def test_rows_in_bfloat16_give_nearly_the_same_losses_and_gradients() -> None:
+def test_products_in_bfloat16_give_nearly_the_same_losses_and_gradients() -> None:
     one = answer(9)
     lessons = [Lesson(one, blocks_at(one, anchor_places(one), 6))]
     found = []
-    for rows in (torch.float32, torch.bfloat16):
-        drafter = learner(rows=rows)
+    for products in (torch.float32, torch.bfloat16):
+        drafter = learner(products=products)
         part = losses(drafter, lessons, whole_head(drafter.head), Objective(), inject=False)
         part.total.backward()
         assert part.head.dtype == torch.float32

@@ -52,8 +52,8 @@ class Lesson:
     Attributes:
         answer: with the features that the drafter listens to.
         blocks: where it drafts.
-        last: [n - 1, H] the last layer's outputs in this answer, to learn the target's distribution
-            from, if they were kept.
+        last: [T - 1, H] the last layer's outputs at all of the answer's T tokens but its last, to
+            learn the target's distribution from, if they were kept.
     """
 
     answer: Answer

@@ -24,11 +24,13 @@ from draftwalk.train.model import LearningDrafter
 from draftwalk.train.objective import Losses, Objective, losses
 from draftwalk.train.optimisers import Optimisers, OptimiserSettings
 from draftwalk.train.order import DataOrder
-from draftwalk.train.precision import Precision, matmul_precision
+from draftwalk.train.precision import Precision, matmul_precision, products_type
 from draftwalk.train.processes import Processes
 from draftwalk.train.schedule import Schedule
 from draftwalk.train.shards import Answer, AnswerSet
 from draftwalk.train.weighting import rarity_of
+
+_ROWS_OF_A_PASS = 4096.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class FitSettings:
         objective: how offsets are weighed.
         optimiser: rates and the rest.
         frozen: parts of names of parameters that stay as they start.
-        precision: of products of matrices in an update.
+        precision: of an update's products; "bfloat16" is for a drafter that keeps them in it.
     """
 
     answers: int = 4
@@ -98,10 +100,10 @@ class Counts:
 
     @staticmethod
     def of(parts: Sequence[Losses], block: int, processes: Processes) -> Counts:
-        """The sums of several answers' losses, over all processes.
+        """The sums of several passes' losses, over all processes.
 
         Args:
-            parts: one an answer; blocks may have fewer rows than `block`.
+            parts: one a pass; blocks may have fewer rows than `block`.
             block: rows of the longest.
             processes: whose parts are added.
         """
@@ -157,6 +159,8 @@ class Fit:
                 "of an update",
                 f"take --batch {self._processes.count} or more",
             )
+        expected = products_type(settings.precision, drafter.device)
+        assert drafter.products == expected, "drafter and settings are of one precision"
         self.drafter = drafter
         self.settings = settings
         self.schedule = schedule
@@ -274,13 +278,16 @@ class Fit:
 def learned_together(lessons: Sequence[Lesson]) -> list[list[Lesson]]:
     """Lessons of one pass each: equally long blocks, all with the last layer's outputs or none.
 
-    Matrices then meet many rows at a time.
+    Matrices then meet many rows at a time; more than some thousands would only take more memory.
     """
-    groups: dict[tuple[int, bool], list[Lesson]] = {}
+    groups: dict[tuple[int, bool], list[list[Lesson]]] = {}
     for lesson in lessons:
         kind = lesson.blocks.labels.shape[1], lesson.last is not None
-        groups.setdefault(kind, []).append(lesson)
-    return [groups[kind] for kind in sorted(groups)]
+        passes = groups.setdefault(kind, [[]])
+        if passes[-1] and sum(map(Lesson.cost, passes[-1])) + lesson.cost() > _ROWS_OF_A_PASS:
+            passes.append([])
+        passes[-1].append(lesson)
+    return [one for kind in sorted(groups) for one in groups[kind]]
 
 
 def usable_answers(data: AnswerSet) -> list[int]:

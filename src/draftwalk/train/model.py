@@ -80,7 +80,7 @@ class LearningDrafter:
         tables: the target's.
         context: most tokens of a text.
         device: where it is trained.
-        rows: type of the network's rows.
+        products: type in which results of the network's products are kept.
 
     Raises:
         CheckpointError: the tensors do not fit the configuration, or are what is not trained.
@@ -93,7 +93,7 @@ class LearningDrafter:
         tables: TargetTables,
         context: int,
         device: torch.device,
-        rows: torch.dtype = torch.float32,
+        products: torch.dtype = torch.float32,
     ) -> None:
         if config.bias or config.sinks or config.interleaved or config.softcap is not None:
             raise CheckpointError("drafters with biases, sinks or a softcap are not trained")
@@ -102,7 +102,7 @@ class LearningDrafter:
         self.embedding = tables.embedding
         self.head = tables.head
         self._ops = LearningOperations(device)
-        self._rows = rows
+        self.products = products
         source = TensorSource(tensors, "the drafter")
         embedding = DenseMatrix(tables.embedding)
         self._backbone = Backbone(config, source, self._ops, embedding, context)
@@ -135,8 +135,8 @@ class LearningDrafter:
         Each block sees its answer strictly before its anchor, and its own rows.
         """
         rows = lay_out_blocks(lessons, self.config.mask, self.device)
-        narrow = self._rows != torch.float32
-        with torch.autocast(self.device.type, self._rows, enabled=narrow):
+        narrow = self.products != torch.float32
+        with torch.autocast(self.device.type, self.products, enabled=narrow):
             # One object for all blocks of a lesson tells the attention that they stand in one text.
             owners = [n for n, lesson in enumerate(lessons) for _ in lesson.blocks.anchors]
             layers = [

@@ -86,6 +86,11 @@ class Costs:
         costs._passes_seen.update(measured.passes)
         return costs
 
+    @property
+    def slowness(self) -> float:
+        """Times as long as all these costs the machine takes at the moment."""
+        return self._slowness
+
     def of_passes(self, rows: Sequence[int]) -> list[float]:
         """Of passes of the target, without what their rows see."""
         if not self.passes:

@@ -11,7 +11,7 @@ from draftwalk.window.calibration import Calibration
 from draftwalk.window.choice import best_windows, survivals
 from draftwalk.window.costs import Costs, Measured, Spent
 from draftwalk.window.history import History
-from draftwalk.window.hold import Hold, Worth
+from draftwalk.window.hold import Hold, Look, LookTime
 from draftwalk.window.reach import Reach, saves
 from draftwalk.window.survival import Offset, Survival
 from draftwalk.window.switch import Switch
@@ -22,7 +22,6 @@ from draftwalk.window.switch import Switch
 _EXPLORED_FIRST, _EXPLORED, _OUTCOMES = 0.015, 0.003, 5000
 _TOO_DEAR = 3.0
 _PLAIN, _SELDOM = 12, 128  # drafting steps between two plain ones, at first and later
-_LEARNING, _LOOKED = 2.0, 0.1  # a look takes as long again afterwards; rate of one in its mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +64,13 @@ class _Text:
     plain: bool
     least: int
     reach: Reach
-    hold: Hold
     switch: Switch | None = None
+    hold: Hold | None = None
     history: History | None = None
     offset: Offset = field(default_factory=Offset)
     probing: bool = False
     exploring: bool = False
+    room: int = 0
     asked: int = 0
     confidence: tuple[float, ...] = ()
     verified: int = 0
@@ -91,7 +91,7 @@ class Windows:
     Args:
         prior: how confidence and acceptance belong together, as far as the drafter says.
         shortens: whether a draft of fewer tokens costs less.
-        clock: seconds, to know what choosing takes.
+        clock: seconds, to know what looking at a draft takes.
     """
 
     def __init__(
@@ -105,9 +105,8 @@ class Windows:
         self._known = prior.labels  # outcomes behind the drafter's own calibration
         self._positions = len(prior.bias)
         self._shortens = shortens
-        self._clock = clock
-        self._looking = 0.0  # seconds
-        self._held: _Text | None = None  # the text of this step, if it takes its window unseen
+        self._looking = LookTime(clock)
+        self._held: Hold | None = None  # of this step's text, if it takes its window unseen
         self._texts: dict[int, _Text] = {}
         # How the latest text goes on.
         self._usual, self._reached = Switch(), Reach(self._positions)
@@ -120,13 +119,14 @@ class Windows:
         """A text starts in a slot."""
         plain = self._positions > 0 and window.n_max == 0
         temperature = 0.0 if sampling.greedy else sampling.temperature
-        reach, hold = self._reached.following(), self._holding.following()
-        text = _Text(temperature, plain, window.n_min, reach, hold)
+        text = _Text(temperature, plain, window.n_min, self._reached.following())
         if window.auto and self._positions and not plain:
             if sampling.rule == "rejection":
                 text.history = History(self._positions)
             else:
                 text.switch = self._usual.following()
+                if not window.p_min:  # which cuts drafts by what only a look sees
+                    text.hold = self._holding.following()
         self._texts[slot] = text
 
     def end(self, slot: int) -> None:
@@ -155,11 +155,12 @@ class Windows:
         self._held = None
         if len(rooms) == 1:
             ((slot, room),) = rooms.items()
-            text = self._texts[slot]
-            if room > 0 and text.hold.holds():
-                wanted = max(text.hold.window, text.least) if self._shortens else room
-                text.asked, self._held = min(room, wanted), text
-                return {slot: text.asked}
+            if room > 0 and (length := self._unseen(self._texts[slot], room)):
+                return {slot: length}
+        else:
+            for slot in rooms:
+                if (hold := self._texts[slot].hold) is not None:
+                    hold.drop()
         asked = {slot: self.limit(slot, room) for slot, room in rooms.items()}
         drafting = [limit for limit in asked.values() if limit]
         free = [slot for slot in asked if asked[slot] and self._texts[slot].switch is not None]
@@ -179,7 +180,7 @@ class Windows:
     def limit(self, slot: int, room: int) -> int:
         """What one text would draft by itself."""
         text = self._texts[slot]
-        text.asked, text.verified = 0, 0
+        text.room, text.asked, text.verified = room, 0, 0
         if room <= 0 or text.plain:
             return 0
         if text.history is not None:
@@ -192,7 +193,8 @@ class Windows:
             if text.switch.asks():
                 text.exploring = self._explores()
                 whole = text.exploring or not self._shortens
-                wanted = max(text.reach.limit, text.hold.curious, text.least)
+                curious = 0 if text.hold is None else text.hold.curious
+                wanted = max(text.reach.limit, text.least, curious)
                 text.asked = room if whole else min(room, wanted)
         return text.asked
 
@@ -208,8 +210,9 @@ class Windows:
             certain: what else the step has.
         """
         if self._held is not None:
-            return [self._unseen(self._held, len(offer.confidence)) for offer in offers]
-        start = self._clock()
+            sizes = [min(self._held.window, len(offer.confidence)) for offer in offers]
+            return [s if s >= offer.least else 0 for s, offer in zip(sizes, offers, strict=True)]
+        self._looking.start()
         sizes = [len(offer.confidence) for offer in offers]
         texts = [self._texts[offer.slot] for offer in offers]
         free = [n for n, text in enumerate(texts) if text.switch is not None]
@@ -220,16 +223,15 @@ class Windows:
                 beside = _beside(certain, [o for n, o in enumerate(offers) if n not in free])
             drafted = self._drafted_rows([text.asked for text in texts])
             chances = [self._chances(offer) for offer in asking]
-            found, worth = self._search(asking, chances, len(offers), drafted, beside)
+            found = self._search(asking, chances, len(offers), drafted, beside)
             if certain.rows == certain.anchors:  # else prompts are read, too
-                self._look_on(asking, chances, len(offers), beside, worth)
+                self._settle(asking, chances, len(offers), beside)
             for n, size in zip(free, found, strict=True):
                 sizes[n] = size if size >= offers[n].least else 0
         for size, offer, text in zip(sizes, offers, texts, strict=True):
             text.confidence, text.verified = offer.confidence, size
-        if free:
-            took = _LEARNING * (self._clock() - start)
-            self._looking += _LOOKED * (min(took, 2.0 * self._looking or took) - self._looking)
+        if free and certain.anchors == 1:
+            self._looking.stop()
         return sizes
 
     def learn(self, slot: int, accepted: int, judged: bool = True) -> None:
@@ -240,6 +242,9 @@ class Windows:
             accepted: tokens that stood.
             judged: whether the row behind them could be used.
         """
+        if self._held is not None:
+            self._held.outcome(accepted)
+            return
         text = self._texts[slot]
         verified = text.verified if judged else min(text.verified, accepted)
         if not verified:
@@ -251,17 +256,20 @@ class Windows:
 
     def spent(self, step: Spent) -> None:
         """Takes in what the step took; it ends with that."""
-        if self._measured and self._held is None:
+        if self._measured and (self._held is None or self._held.last):
             drafted = [text for slot in step.slots if (text := self._texts[slot]).asked]
             resumed = any(text.probing for text in drafted)
             rows = self._drafted_rows([text.asked for text in drafted])
             self.costs.learn(step, rows, usual=not resumed)
 
-    def _unseen(self, text: _Text, drafted: int) -> int:
-        """The window of a text that holds one."""
-        text.confidence, text.verified = (), 0
-        size = min(drafted, max(text.hold.window, text.least))
-        return size if size >= text.least else 0
+    def _unseen(self, text: _Text, room: int) -> int:
+        """Tokens to draft for a text that holds a window in this step; 0 if it holds none."""
+        hold, switch = text.hold, text.switch
+        if hold is None or switch is None or not switch.on or not hold.holds():
+            return 0
+        self._held, text.probing = hold, False
+        text.asked = min(room, hold.window) if self._shortens else room
+        return text.asked
 
     def _drafted_rows(self, asked: Sequence[int]) -> int:
         """Rows of a pass that drafts so many tokens for each text; all its blocks are alike."""
@@ -303,8 +311,7 @@ class Windows:
         blocks: int,
         drafted: int,
         certain: Certain,
-    ) -> tuple[list[int], Worth]:
-        """The windows, and what a step with the best ones is worth."""
+    ) -> list[int]:
         texts = [self._texts[offer.slot] for offer in offers]
         chains = [survivals(one) for one in chances]
         costs, draft = self.costs, self.costs.of_draft(drafted)
@@ -316,13 +323,10 @@ class Windows:
             chains, contexts, certain.rows, certain.anchors, prices, costs.place
         )
         plain = (costs.of_pass(certain.anchors, certain.places) + costs.rest) / certain.anchors
-        gained = float(certain.anchors)
         for text, chain, window in zip(texts, chains, windows, strict=True):
             more = (paid - prices[0]) * window / sum(windows) if window else 0.0
-            more_tokens = sum(chain[:window])
-            gained += more_tokens
             assert text.switch is not None, "only texts whose window is free are searched for"
-            text.switch.tell(1.0 + more_tokens, 1.0 + (draft / blocks + more) / plain)
+            text.switch.tell(1.0 + sum(chain[:window]), 1.0 + (draft / blocks + more) / plain)
             self._usual = text.switch
         dearest = prices[0] + (_TOO_DEAR - 1.0) * plain - draft / blocks
         for n, (text, offer) in enumerate(zip(texts, offers, strict=True)):
@@ -331,35 +335,42 @@ class Windows:
                 windows[n] = max(windows[n], _affordable(offer, prices, each, dearest))
             if text.probing and offer.confidence:
                 windows[n] = max(windows[n], 1)
-        return windows, Worth(gained, paid, plain)
+        return windows
 
-    def _look_on(
+    def _settle(
         self,
         offers: Sequence[Offer],
         chances: Sequence[Sequence[float]],
         blocks: int,
         certain: Certain,
-        worth: Worth,
     ) -> None:
-        """Tells now and then how far drafts should have gone, were all of them as long."""
-        costs, free = self.costs, len(offers)
+        """Settles how far later drafts go, and whether a lone text looks at them."""
+        costs, free, most = self.costs, len(offers), self._positions
         for offer, likely in zip(offers, chances, strict=True):
-            reach, hold = self._texts[offer.slot].reach, self._texts[offer.slot].hold
-            if not likely or not (hold.resumes or reach.listens()):
+            text = self._texts[offer.slot]
+            reach, hold = text.reach, text.hold
+            listens = reach.listens()
+            if not likely or not (listens or (hold is not None and hold.last)):
                 continue
-            most, rows = self._positions, certain.rows
-            passes = costs.of_passes(range(rows + free, rows + free * most + 1, free))
-            drafts = costs.of_drafts(range(2 * blocks, blocks * (most + 1) + 1, blocks))
-            around = costs.rest + costs.place * certain.places
             seen = costs.place * free * offer.context
-            prices = [
-                around + verified + drafted + seen * tokens
-                for tokens, (verified, drafted) in enumerate(zip(passes, drafts, strict=True), 1)
-            ]
-            reach.tell(likely, prices, certain.anchors, free)
-            if certain.anchors == 1:
-                hold.tell(survivals(likely), prices, worth, self._looking)
-            self._reached, self._holding = reach, hold
+            around = costs.rest + costs.place * certain.places
+            rows = range(certain.rows, certain.rows + free * most + 1, free)
+            passes = [around + one + seen * n for n, one in enumerate(costs.of_passes(rows))]
+            sizes = range(2 * blocks, blocks * (most + 1) + 1, blocks)
+            drafts = costs.of_drafts(sizes if self._shortens else [sizes[-1]] * most)
+            if self._shortens:
+                prices = [one + draft for one, draft in zip(passes[1:], drafts, strict=True)]
+                reach.tell(likely, prices, certain.anchors, free)
+                self._reached = reach
+            if hold is None or certain.anchors > 1:
+                continue
+            if text.switch is not None and text.switch.on:
+                length = max(reach.limit, text.least) if self._shortens else most
+                look = Look(survivals(likely), passes, drafts, length, (text.least, text.room))
+                hold.tell(look, self._looking.seconds / costs.slowness)
+                self._holding = hold
+            else:
+                hold.drop()
 
 
 def _beside(certain: Certain, fixed: Sequence[Offer]) -> Certain:

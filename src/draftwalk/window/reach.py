@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from draftwalk.window.choice import survivals
 from draftwalk.window.costs import Costs
 
-_EVERY = 2  # steps, one of which says something: to look at all lengths takes time
+_EVERY = 2  # looks, one of which says something: to look at all lengths takes time
 _RATE = 0.33  # how much of the way that goes
 _NOTICEABLE = 0.02  # of a plain step
 

@@ -6,7 +6,7 @@ While it is off, a step now and then still drafts and says what drafting would b
 from __future__ import annotations
 
 _LOSS = 0.98  # speed-up under which drafting is given up
-_PATIENCE = 8  # steps in a row
+_PATIENCE = 8  # looks in a row
 _TRIAL, _TRIED = 3, 16  # the same just after it was taken up again, and how long that lasts
 _MEMORY, _PROBED = 1 / 16, 1 / 8  # how much one step says about the speed-up, and one probe
 _SHORTEST, _LONGEST = 2, 64  # steps between two probes

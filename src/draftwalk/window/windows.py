@@ -21,7 +21,7 @@ from draftwalk.window.switch import Switch
 # plain steps.
 _EXPLORED_FIRST, _EXPLORED, _OUTCOMES = 0.015, 0.003, 5000
 _TOO_DEAR = 3.0
-_PLAIN, _SELDOM = 12, 128  # drafting steps between two plain ones, at first and later
+_PLAIN, _SELDOM = 12, 128  # drafts looked at between two plain steps, at first and later
 
 
 @dataclass(frozen=True, slots=True)

@@ -264,8 +264,8 @@ class Windows:
 
     def _unseen(self, text: _Text, room: int) -> int:
         """Tokens to draft for a text that holds a window in this step; 0 if it holds none."""
-        hold, switch = text.hold, text.switch
-        if hold is None or switch is None or not switch.on or not hold.holds():
+        hold = text.hold
+        if hold is None or not hold.holds():
             return 0
         self._held, text.probing = hold, False
         text.asked = min(room, hold.window) if self._shortens else room

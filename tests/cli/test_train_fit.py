@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
+import torch
 
 from draftwalk.cli import fitting
 from draftwalk.draft.load import read_config
@@ -270,6 +271,21 @@ def test_starting_from_a_drafter(made: Path, tmp_path: Path) -> None:
     done = fit(made, tmp_path / "c", "--updates", "1", "--from", run / "drafter")
     assert done.code == 1
     assert "start from the drafter.gguf" in done.err
+
+
+def test_a_precision_reaches_the_network_and_may_change(made: Path, tmp_path: Path) -> None:
+    """Products that are kept in bfloat16 learn something else, on any processor."""
+    found = {}
+    for precision in ("highest", "bfloat16"):
+        run = tmp_path / precision
+        done = fit(made, run, "--updates", "2", "--decay", "0", "--precision", precision, *SMALL)
+        assert done.code == 0, done.err
+        found[precision] = read_standing(run / "checkpoint.safetensors").parameters
+    exact, narrow = found["highest"]["fc.weight"], found["bfloat16"]["fc.weight"]
+    assert narrow.dtype == exact.dtype == torch.float32
+    assert not torch.equal(exact, narrow)
+    torch.testing.assert_close(exact, narrow, atol=0.02, rtol=0.1)
+    goes_on(made, tmp_path / "bfloat16", to=3)
 
 
 def test_a_damaged_record_and_places_that_are_no_folders(made: Path, run: Path) -> None:

@@ -247,6 +247,20 @@ def test_products_are_as_exact_as_asked_while_it_learns_and_as_before_afterwards
     assert seen == ["medium" if precision == "bfloat16" else precision] * 2
 
 
+def test_a_gpu_without_bfloat16_is_told_from_one_that_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gpu = torch.device("cuda")
+    for known in (True, False):
+        monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda known=known: known)
+        assert products_type("medium", gpu) == torch.float32
+        if known:
+            assert products_type("bfloat16", gpu) == torch.bfloat16
+            continue
+        with pytest.raises(UserError, match="no bfloat16"):
+            products_type("bfloat16", gpu)
+
+
 def test_less_exact_products_learn_the_same(data: AnswerSet) -> None:
     """Where the processor has no units for them, exactly the same."""
     found = []

@@ -51,11 +51,10 @@ def learner(
     shape: Shape = SHAPE,
     lively: bool = True,
     device: torch.device = CPU,
-    products: torch.dtype = torch.float32,
 ) -> LearningDrafter:
     """A drafter to train."""
     config, tensors = parts(shape, lively)
-    return LearningDrafter(config, tensors, tables(device), 256, device, products)
+    return LearningDrafter(config, tensors, tables(device), 256, device)
 
 
 def answer(seed: int, length: int = 40, prompt: int = 7, taps: int = len(TAPS)) -> Answer:

@@ -23,11 +23,10 @@ from draftwalk.train.fit import (
 from draftwalk.train.objective import Losses, Objective, losses
 from draftwalk.train.optimisers import OptimiserSettings
 from draftwalk.train.order import DataOrder
-from draftwalk.train.precision import Precision, products_type
+from draftwalk.train.precision import Precision
 from draftwalk.train.processes import Processes
 from draftwalk.train.schedule import Schedule
 from draftwalk.train.shards import AnswerSet, ShardWriter
-from support.models import CPU
 from support.training import DATA, FACTS, SHAPE, answer, learner
 
 RATES = OptimiserSettings("muon", lr=0.02, vector_lr=0.01)
@@ -222,7 +221,7 @@ def test_lessons_of_one_kind_are_learned_in_one_pass_up_to_some_size(
     assert found() == [[2], [0, 3], [1], [4]]
 
 
-@pytest.mark.parametrize("precision", ["highest", "high", "medium", "bfloat16"])
+@pytest.mark.parametrize("precision", ["highest", "high", "medium"])
 def test_products_are_as_exact_as_asked_while_it_learns_and_as_before_afterwards(
     data: AnswerSet, precision: Precision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,28 +236,13 @@ def test_products_are_as_exact_as_asked_while_it_learns_and_as_before_afterwards
     monkeypatch.setattr("draftwalk.train.fit.losses", watch)
     before = torch.get_float32_matmul_precision()
     settings = replace(SETTINGS, lengths=(), precision=precision)
-    drafter = learner(products=products_type(precision, CPU))
-    fit = Fit(drafter, data, settings, Schedule())
+    fit = new_fit(data, settings)
     fit.update()
     assert torch.get_float32_matmul_precision() == before
     with pytest.raises(KeyboardInterrupt):
         fit.update()
     assert torch.get_float32_matmul_precision() == before
-    assert seen == ["medium" if precision == "bfloat16" else precision] * 2
-
-
-def test_a_gpu_without_bfloat16_is_told_from_one_that_has_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    gpu = torch.device("cuda")
-    for known in (True, False):
-        monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda known=known: known)
-        assert products_type("medium", gpu) == torch.float32
-        if known:
-            assert products_type("bfloat16", gpu) == torch.bfloat16
-            continue
-        with pytest.raises(UserError, match="no bfloat16"):
-            products_type("bfloat16", gpu)
+    assert seen == [precision, precision]
 
 
 def test_less_exact_products_learn_the_same(data: AnswerSet) -> None:

@@ -118,25 +118,6 @@ def test_answers_learned_together_are_learned_as_each_alone() -> None:
         torch.testing.assert_close(grad, parts, atol=1e-4, rtol=1e-4)
 
 
-def test_products_in_bfloat16_give_nearly_the_same_losses_and_gradients() -> None:
-    one = answer(9)
-    lessons = [Lesson(one, blocks_at(one, anchor_places(one), 6))]
-    found = []
-    for products in (torch.float32, torch.bfloat16):
-        drafter = learner(products=products)
-        part = losses(drafter, lessons, whole_head(drafter.head), Objective(), inject=False)
-        part.total.backward()
-        assert part.head.dtype == torch.float32
-        found.append((part.head, grad_of(drafter)))
-    (exact, exact_grads), (narrow, grads) = found
-    torch.testing.assert_close(narrow, exact, atol=0.05, rtol=0.05)
-    assert not torch.equal(narrow, exact)
-    for name, grad in grads.items():
-        assert grad.dtype == torch.float32
-        alike = torch.cosine_similarity(grad.flatten(), exact_grads[name].flatten(), dim=0)
-        assert alike > 0.98, name
-
-
 def test_gradients_reach_every_parameter() -> None:
     drafter, one = learner(), answer(4)
     blocks = blocks_at(one, anchor_places(one), 6)

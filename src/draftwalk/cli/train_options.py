@@ -25,12 +25,11 @@ class OffsetWeights(StrEnum):
 
 
 class Precision(StrEnum):
-    """How exactly a drafter computes while learning."""
+    """How exactly matrices are multiplied while a drafter learns."""
 
     HIGHEST = "highest"
     HIGH = "high"
     MEDIUM = "medium"
-    BFLOAT16 = "bfloat16"
 
 
 class Frozen(StrEnum):
@@ -238,7 +237,7 @@ class LearnOptions:
         typer.Option(
             "--precision",
             help="Of products, as torch names it: medium multiplies in bfloat16 where the "
-            "processor has units for it. bfloat16 has activations in it too: only for those.",
+            "processor has units for it, and adds in float32.",
         ),
     ] = Precision.MEDIUM
     seed: Annotated[

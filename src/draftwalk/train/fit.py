@@ -24,7 +24,7 @@ from draftwalk.train.model import LearningDrafter
 from draftwalk.train.objective import Losses, Objective, losses
 from draftwalk.train.optimisers import Optimisers, OptimiserSettings
 from draftwalk.train.order import DataOrder
-from draftwalk.train.precision import Precision, matmul_precision, products_type
+from draftwalk.train.precision import Precision, matmul_precision
 from draftwalk.train.processes import Processes
 from draftwalk.train.schedule import Schedule
 from draftwalk.train.shards import Answer, AnswerSet
@@ -50,7 +50,7 @@ class FitSettings:
         objective: how offsets are weighed.
         optimiser: rates and the rest.
         frozen: parts of names of parameters that stay as they start.
-        precision: of an update's products; "bfloat16" is for a drafter that keeps them in it.
+        precision: of products of matrices in an update.
     """
 
     answers: int = 4
@@ -159,8 +159,6 @@ class Fit:
                 "of an update",
                 f"take --batch {self._processes.count} or more",
             )
-        expected = products_type(settings.precision, drafter.device)
-        assert drafter.products == expected, "drafter and settings are of one precision"
         self.drafter = drafter
         self.settings = settings
         self.schedule = schedule

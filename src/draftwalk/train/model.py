@@ -80,7 +80,6 @@ class LearningDrafter:
         tables: the target's.
         context: most tokens of a text.
         device: where it is trained.
-        products: type in which results of the network's products are kept.
 
     Raises:
         CheckpointError: the tensors do not fit the configuration, or are what is not trained.
@@ -93,7 +92,6 @@ class LearningDrafter:
         tables: TargetTables,
         context: int,
         device: torch.device,
-        products: torch.dtype = torch.float32,
     ) -> None:
         if config.bias or config.sinks or config.interleaved or config.softcap is not None:
             raise CheckpointError("drafters with biases, sinks or a softcap are not trained")
@@ -102,7 +100,6 @@ class LearningDrafter:
         self.embedding = tables.embedding
         self.head = tables.head
         self._ops = LearningOperations(device)
-        self.products = products
         source = TensorSource(tensors, "the drafter")
         embedding = DenseMatrix(tables.embedding)
         self._backbone = Backbone(config, source, self._ops, embedding, context)
@@ -135,16 +132,14 @@ class LearningDrafter:
         Each block sees its answer strictly before its anchor, and its own rows.
         """
         rows = lay_out_blocks(lessons, self.config.mask, self.device)
-        narrow = self.products != torch.float32
-        with torch.autocast(self.device.type, self.products, enabled=narrow):
-            # One object for all blocks of a lesson tells the attention that they stand in one text.
-            owners = [n for n, lesson in enumerate(lessons) for _ in lesson.blocks.anchors]
-            layers = [
-                {block: contexts[owner] for block, owner in enumerate(owners)}
-                for contexts in self._contexts(lessons)
-            ]
-            out = self._backbone.forward(LayerContexts(layers), rows)
-        return self._ops.gather(out.float(), rows.wanted)
+        # One object for all blocks of a lesson tells the attention that they stand in one text.
+        owners = [n for n, lesson in enumerate(lessons) for _ in lesson.blocks.anchors]
+        layers = [
+            {block: contexts[owner] for block, owner in enumerate(owners)}
+            for contexts in self._contexts(lessons)
+        ]
+        out = self._backbone.forward(LayerContexts(layers), rows)
+        return self._ops.gather(out, rows.wanted)
 
     def _contexts(self, lessons: Sequence[Lesson]) -> list[list[tuple[Tensor, Tensor]]]:
         """For every layer and lesson K/V [reach, G, D] of the text before the last anchor."""

@@ -28,7 +28,6 @@ from draftwalk.train.fit import Counts, Fit, FitSettings, frequent_tokens
 from draftwalk.train.measure import measure
 from draftwalk.train.measurement import Measurement
 from draftwalk.train.model import FACTORS, LearningDrafter, TargetTables
-from draftwalk.train.precision import products_type
 from draftwalk.train.processes import Processes
 from draftwalk.train.provenance import provenance
 from draftwalk.train.run_folder import CHECKPOINT, STABLE, RunFolder
@@ -371,6 +370,5 @@ def _fit(run: Run, config: Mapping[str, object], start: Mapping[str, RawTensor] 
         )
     longest = max(run.data.size(number) for number in range(len(run.data)))
     tables = TargetTables.of(target, run.engine.target, run.device)
-    products = products_type(run.settings.precision, run.device)
-    drafter = LearningDrafter(read, dict(start), tables, longest, run.device, products)
+    drafter = LearningDrafter(read, dict(start), tables, longest, run.device)
     return Fit(drafter, run.data, run.settings, Schedule(), run.processes)

@@ -11,7 +11,7 @@
 namespace draftwalk {
 
 constexpr int64_t PANEL_QUERIES = 32;  // rows times query heads of one key/value head, at most
-constexpr int64_t FEW_QUERIES = 8;     // panels are not made smaller for the sake of threads
+constexpr int64_t FEW_QUERIES = 24;    // panels of so few, a draft at most, are not cut for threads
 
 // Places [first, last) of a sequence.
 struct Places {

@@ -18,13 +18,12 @@ static inline float not_a_number() { return float_from_bits(0x7fc00000); }
 
 // Queries that go through a tile together at most, and vectors of 16 sums abreast for all of them
 // together: as many as registers hold.
-constexpr int BLOCK = 6;
 #if defined(DW_ISA_AVX512)
-constexpr int SUMS = 16;
+constexpr int BLOCK = 12, SUMS = 24;
 #elif defined(DW_ISA_NEON)
-constexpr int SUMS = 6;
+constexpr int BLOCK = 6, SUMS = 6;
 #else
-constexpr int SUMS = 4;
+constexpr int BLOCK = 6, SUMS = 4;
 #endif
 template <int Queries>
 constexpr int ABREAST = SUMS / Queries >= 4 ? 4 : SUMS / Queries >= 2 ? 2 : 1;
@@ -40,8 +39,8 @@ struct Columns {
 DW_INLINE Lanes read(const float* from) { return load(from); }
 DW_INLINE Lanes read(const uint16_t* from) { return load_half(from); }
 
-// Memory to be fetched into the cache while a product is computed: 32 bytes, what 16 halves take,
-// with each vector that is read.
+// Memory to be fetched into the cache while a product is computed, line after line: 32 bytes, what
+// 16 halves take, with each vector that is read.
 using Ahead = const unsigned char*;
 
 // out[q][v] = scale times the sum over k ascending of left[q][k] * right[k][v], a chain of fused
@@ -56,7 +55,7 @@ DW_INLINE void multiply(const float* const* left, Columns<Number> right, int64_t
     for (int64_t k = 0; k < count; ++k, right.data += right.stride) {
         for (int v = 0; v < Vectors; ++v) {
             const Lanes column = read(right.data + v * right.step);
-            if (Fetch) __builtin_prefetch(ahead + (v * count + k) * 32);
+            if (Fetch && v % 2 == 0) __builtin_prefetch(ahead + (k * Vectors + v) * 32);
             for (int q = 0; q < Queries; ++q)
                 sums[q][v] = fma(fill(left[q][k]), column, sums[q][v]);
         }
